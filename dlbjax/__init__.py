@@ -1,0 +1,47 @@
+"""dlbjax: a fast, exact laboratory for Dynamical Linear Bandits."""
+
+from importlib.metadata import version as _version
+
+from dlbjax import actions, problems
+from dlbjax.actions import ActionSet
+from dlbjax.bounds import Bounds
+from dlbjax.engine.passes import Noise
+from dlbjax.engine.simulate import simulate
+from dlbjax.policies import (
+    Epoch,
+    Feedback,
+    Policy,
+    PolicyGrid,
+    clairvoyant,
+    constant,
+    dynlin_ucb,
+    myopic,
+)
+from dlbjax.problem import Problem
+from dlbjax.result import Result, Results, Summary, load
+from dlbjax.system import System
+
+__version__ = _version("dlbjax")
+
+__all__ = [
+    "ActionSet",
+    "Bounds",
+    "Epoch",
+    "Feedback",
+    "Noise",
+    "Policy",
+    "PolicyGrid",
+    "Problem",
+    "Result",
+    "Results",
+    "Summary",
+    "System",
+    "actions",
+    "clairvoyant",
+    "constant",
+    "dynlin_ucb",
+    "load",
+    "myopic",
+    "problems",
+    "simulate",
+]

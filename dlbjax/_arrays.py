@@ -1,0 +1,97 @@
+"""Turning what a user passes into checked arrays, and choosing NumPy or JAX by what comes in."""
+
+from types import ModuleType
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+Array: TypeAlias = Any  # a NumPy array on the host, a JAX array or tracer inside a transformation
+
+
+def is_traced(*values: Array) -> bool:
+    """Whether any of the values is being traced, so that its numbers are not known yet."""
+    return any(isinstance(value, jax.core.Tracer) for value in values)
+
+
+def namespace(*values: Array) -> ModuleType:
+    """`jax.numpy` where JAX is tracing one of the values, `numpy` (in float64) otherwise.
+
+    Quantities of the model are written once against this namespace: on the host they are exact to
+    double precision whatever JAX's settings are, and under `jax.grad` or `jax.vmap` they trace.
+    """
+    return jnp if is_traced(*values) else np
+
+
+def real_array(name: str, value: Array, shape: tuple[int | None, ...]) -> Array:
+    """`value` as a float64 array of the given shape (None: any size), or a ValueError naming it."""
+    if is_traced(value):
+        array = value
+    else:
+        try:
+            array = np.asarray(value)
+            if array.dtype.kind not in "iufb":
+                raise TypeError
+            array = np.array(array, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"{name} must hold real numbers in {_words(shape)}; got {_short(value)}"
+            ) from None
+    if len(array.shape) != len(shape) or any(
+        want is not None and want != got for want, got in zip(shape, array.shape, strict=True)
+    ):
+        raise ValueError(f"{name} must have {_words(shape)}; got shape {tuple(array.shape)}")
+    if not is_traced(array):
+        if not np.all(np.isfinite(array)):
+            place = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+            at = f" at index {place}" if place else ""
+            raise ValueError(f"{name} must be finite; got {array[place]}{at}")
+        array.flags.writeable = False
+    return array
+
+
+def real_number(
+    name: str,
+    value: Array,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    below: float | None = None,
+) -> Array:
+    """`value` as a finite float within the stated limits, or a ValueError naming it."""
+    number = real_array(name, value, ())
+    if is_traced(number):
+        return number
+    limits = [
+        (above is None or number > above, f"> {above}"),
+        (at_least is None or number >= at_least, f">= {at_least}"),
+        (below is None or number < below, f"< {below}"),
+    ]
+    if not all(ok for ok, _ in limits):
+        wanted = " and ".join(text for _, text in limits if not text.endswith("None"))
+        raise ValueError(f"{name} must be {wanted}; got {float(number):g}")
+    return float(number)
+
+
+def whole_number(name: str, value: Any, *, at_least: int, at_most: int | None = None) -> int:
+    """`value` as an int within limits, or a ValueError naming it."""
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not is_whole and isinstance(value, float) and value.is_integer():
+        is_whole = True  # 1e6 is how people write a horizon
+    if not is_whole or value < at_least or (at_most is not None and value > at_most):
+        limit = f">= {at_least}" if at_most is None else f"from {at_least} to {at_most}"
+        raise ValueError(f"{name} must be a whole number {limit}; got {_short(value)}")
+    return int(value)
+
+
+def _words(shape: tuple[int | None, ...]) -> str:
+    if not shape:
+        return "shape () (a single number)"
+    sizes = ", ".join("any" if size is None else str(size) for size in shape)
+    return f"shape ({sizes}{',' if len(shape) == 1 else ''})"
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,136 @@
+"""What a learner is told about the problem: upper bounds on norms, decay and noise."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from dlbjax._arrays import Array, is_traced, namespace, real_array
+from dlbjax.problem import Problem
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """Upper bounds under which the paper's guarantees hold (its Assumptions 1 and 2).
+
+    Attributes:
+      Theta, Omega, B, U: bounds on ‖θ‖₂, ‖ω‖₂, ‖B‖₂ and ‖u‖₂.
+      X: bound on the state's norm.
+      Phi, rho: ‖A^τ‖₂ ≤ Phi·rho^τ for every τ.
+      sigma: sub-Gaussian parameter of the state and reward noises.
+
+    Any field may be replaced with `bounds.replace(X=2.0)`. A field that is a list of values makes a
+    policy built from these bounds a grid, with one axis more in its results.
+
+    >>> import dlbjax as dlb
+    >>> bounds = dlb.Bounds.of(dlb.problems.synthetic(), rho_bar=0.2)
+    >>> round(bounds.c1, 4), round(bounds.c2, 4), round(bounds.X, 4)
+    (1.4135, 1.0752, 0.6289)
+    """
+
+    Theta: Array
+    Omega: Array
+    B: Array
+    U: Array
+    X: Array
+    Phi: Array
+    rho: Array
+    sigma: Array
+
+    @classmethod
+    def of(cls, problem: Problem, rho_bar: Array = None) -> "Bounds":
+        """The tightest bounds that hold for a problem, with ρ̄ as the decay rate.
+
+        Φ̄ is sup_τ ‖A^τ‖₂ρ̄^{−τ}, the constant the proofs need for the ρ̄ in use; where ρ̄ < ρ(A) no such
+        constant exists and Φ(A) stands in for it. X is Φ̄(‖x₁‖ + BU/(1−ρ̄)); the paper has x₁ = 0.
+
+        Args:
+          problem: the bandit.
+          rho_bar: upper bound on ρ(A), one or several; ρ(A) by default.
+        """
+        system = problem.system
+        rho = system.rho if rho_bar is None else _rates(rho_bar)
+        if is_traced(rho, system.A):
+            Phi = system.phi_at(rho)
+        else:
+            Phi = np.vectorize(lambda rate: _power_constant(problem, float(rate)), otypes=[float])(rho)
+            Phi = Phi if np.ndim(rho) else float(Phi)
+        xp = namespace(rho, *jax.tree.leaves(system))
+        norm = xp.linalg.norm
+        B, U = norm(system.B, 2), problem.actions.radius
+        return cls(
+            Theta=norm(system.theta),
+            Omega=norm(system.omega),
+            B=B,
+            U=U,
+            X=Phi * (norm(system.x1) + B * U / (1 - rho)),
+            Phi=Phi,
+            rho=rho,
+            sigma=xp.maximum(system.reward_noise, xp.sqrt(norm(system.state_noise, 2))),
+        )
+
+    def replace(self, **changes: Array) -> "Bounds":
+        """The same bounds with some fields changed."""
+        names = [field.name for field in dataclasses.fields(self)]
+        for name in changes:
+            if name not in names:
+                raise ValueError(f"Bounds has no field {name!r}; its fields are {', '.join(names)}")
+        return dataclasses.replace(self, **changes)
+
+    @property
+    def c1(self) -> Array:
+        """c̄₁ = UΩΦ̄(UB/(1−ρ̄) + X), the weight of the bias from unfinished transients."""
+        return self.U * self.Omega * self.Phi * (self.U * self.B / (1 - self.rho) + self.X)
+
+    @property
+    def c2(self) -> Array:
+        """c̄₂ = Θ + ΩBΦ̄/(1−ρ̄), a bound on ‖h‖₂."""
+        return self.Theta + self.Omega * self.B * self.Phi / (1 - self.rho)
+
+    @property
+    def noise_variance(self) -> Array:
+        """σ̄² = σ²(1 + Ω²Φ̄²/(1−ρ̄²)), of a reward's noise with what the state carries over."""
+        return self.sigma**2 * (1 + self.Omega**2 * self.Phi**2 / (1 - self.rho**2))
+
+
+def check(bounds: Any) -> Bounds:
+    """The bounds with every field a number, or a ValueError naming the field."""
+    if not isinstance(bounds, Bounds):
+        raise ValueError(f"bounds must be a dlbjax.Bounds; got {type(bounds).__name__}")
+    for field in dataclasses.fields(bounds):
+        value = getattr(bounds, field.name)
+        if is_traced(value):
+            continue
+        number = real_array(field.name, value, ())
+        if number < 0:
+            raise ValueError(f"{field.name} must be >= 0; got {float(number):g}")
+    if not is_traced(bounds.rho) and bounds.rho >= 1:
+        raise ValueError(f"rho (ρ̄) must be below 1; got {float(bounds.rho):g}")
+    return bounds
+
+
+def _rates(rho_bar: Array) -> Array:
+    if is_traced(rho_bar):
+        return rho_bar
+    rates = real_array("rho_bar", rho_bar, (None,) * np.ndim(rho_bar))
+    if np.any((rates < 0) | (rates >= 1)):
+        wrong = rates[(rates < 0) | (rates >= 1)].flat[0]
+        raise ValueError(f"rho_bar must satisfy 0 <= rho_bar < 1; got {wrong:g}")
+    return rates if rates.ndim else float(rates)
+
+
+def _power_constant(problem: Problem, rho_bar: float) -> float:
+    system = problem.system
+    # ρ(A) comes out of an eigenvalue routine: a ρ̄ meant to equal it may be below by rounding.
+    reachable = rho_bar >= system.rho * (1 - 1e-9)
+    Phi = system.phi_at(max(rho_bar, system.rho)) if reachable else system.phi
+    if not np.isfinite(Phi):
+        raise ValueError(
+            f"the powers of A outgrow every multiple of {max(rho_bar, system.rho):g}^τ (Φ is infinite: "
+            "A is nilpotent or defective at its spectral radius); pass a rho_bar above "
+            f"{system.rho:g} to Bounds.of"
+        )
+    return Phi

@@ -1,0 +1,1 @@
+"""The compiled engine and the `simulate` that drives it."""

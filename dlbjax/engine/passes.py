@@ -1,0 +1,225 @@
+"""A pass: the runs of policies that share their epochs, prepared on the host and carried through."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, PartitionSpec
+
+from dlbjax._arrays import Array
+from dlbjax.engine import scan
+from dlbjax.engine.noise import NoiseLaw, innovations_law, plain_law
+from dlbjax.engine.segments import Segments, cut, round_by_round
+from dlbjax.engine.world import build_steps, build_world, distinct_lengths
+from dlbjax.epochs import Epochs
+from dlbjax.policies.policy import Policy
+from dlbjax.problem import Problem
+
+_WIDTH = 8  # lanes come in multiples of this, so that each is computed by the same instructions
+
+
+class Noise(NamedTuple):
+    """Noise to replay instead of drawing it.
+
+    Attributes:
+      state: (runs, T, n) ε_t, which moves the state after round t.
+      reward: (runs, T) η_t.
+    """
+
+    state: Array
+    reward: Array
+
+
+class Settings(NamedTuple):
+    """What `simulate` was asked for, checked."""
+
+    horizon: int
+    seeds: np.ndarray
+    rounds: np.ndarray
+    noise: Noise | None
+    record: tuple[str, ...]
+    dtype: np.dtype
+    batch: int | None
+    chunk: int | None
+    mesh: Mesh
+
+
+class Pass(NamedTuple):
+    """Policies with one epoch table, and the tables that carry them through the rounds."""
+
+    policies: list[Policy]
+    places: list[int]  # where each of them stands in the grid
+    arms: np.ndarray
+    runs: Segments
+    single_rounds: bool
+    law: NoiseLaw
+    lengths: np.ndarray
+    world: scan.World
+
+    @property
+    def segments(self) -> int:
+        """Steps of the scan."""
+        return int(self.runs.count.sum())
+
+
+def prepare(
+    problem: Problem, policies: list[Policy], places: list[int], epochs: Epochs, settings: Settings
+) -> Pass:
+    """Everything about the pass that does not depend on the seeds."""
+    policy = policies[0]
+    arms = problem.actions.vertices if policy.arms is None else policy.arms
+    runs = cut(epochs, settings.rounds)
+    single_rounds = settings.noise is not None or bool({"rewards", "states"} & set(settings.record))
+    if single_rounds:
+        runs = round_by_round(runs)
+        law = plain_law(problem.system, runs, given=settings.noise is not None)
+    else:
+        observed = policy.feedback
+        if np.all(epochs.lengths == 1) and "last" in observed:
+            observed = ("last",)  # the sum over one round is known with it
+        law = innovations_law(problem.system, runs, observed)
+    lengths = distinct_lengths(runs, single_rounds)
+    world = build_world(problem, arms, lengths, law)
+    return Pass(policies, places, arms, runs, single_rounds, law, lengths, world)
+
+
+def run(pass_: Pass, settings: Settings, tick: Any) -> dict[str, np.ndarray]:
+    """Carry every run through the horizon.
+
+    Args:
+      pass_: the prepared pass.
+      settings: what was asked for.
+      tick: called with a number of run-rounds whenever they are done.
+
+    Returns:
+      "regrets" (policies, seeds, C, 3) and, by name, what is recorded, (policies, seeds, T, …).
+    """
+    count = len(pass_.policies) * len(settings.seeds)
+    devices = settings.mesh.size
+    batch = settings.batch or 1024 * devices
+    out: dict[str, list[np.ndarray]] = {}
+    for first in range(0, count, batch):
+        lanes = np.arange(first, min(first + batch, count))
+        for name, values in _run_batch(pass_, settings, lanes, tick).items():
+            out.setdefault(name, []).append(values)
+    shape = (len(pass_.policies), len(settings.seeds))
+    joined = {name: np.concatenate(parts) for name, parts in out.items()}
+    return {name: values.reshape(*shape, *values.shape[1:]) for name, values in joined.items()}
+
+
+def _run_batch(
+    pass_: Pass, settings: Settings, numbers: np.ndarray, tick: Any
+) -> dict[str, np.ndarray]:
+    wide = _WIDTH * settings.mesh.size
+    padded = np.r_[numbers, np.full(-len(numbers) % wide, numbers[-1])]
+    place, seed = np.divmod(padded, len(settings.seeds))
+    functions = _traced_part(pass_.policies[0])
+    cast = partial(_cast, dtype=settings.dtype)
+    world = jax.device_put(jax.tree.map(cast, pass_.world))
+    params = [_of(p.params, settings.horizon) for p in pass_.policies]
+    key = jax.vmap(jax.random.key)(settings.seeds[seed])
+    lanes = scan.Lanes(
+        noise_key=jax.vmap(lambda k: jax.random.fold_in(k, 0))(key),
+        policy_key=jax.vmap(lambda k: jax.random.fold_in(k, 1))(key),
+        configuration=place.astype(np.int32),
+        params=jax.tree.map(lambda *leaves: np.moveaxis(cast(np.stack(leaves))[place], 0, -1), *params),
+    )
+    carry = _start(functions, settings.mesh, len(settings.rounds), world, lanes)
+    recorded = {name: [] for name in settings.record}
+    for steps, rounds, first_block in _stretches(pass_, settings, seed):
+        carry, seen = _advance(
+            functions, settings.mesh, settings.record, world, lanes, carry, steps, first_block
+        )
+        for name, values in seen.items():
+            flat = np.asarray(values).reshape(-1, *values.shape[2:])[: len(rounds)]
+            recorded[name].append(np.repeat(flat, rounds, axis=0)[..., : len(numbers)])
+        jax.block_until_ready(carry.reports)
+        tick(int(rounds.sum()) * len(numbers))
+    reports = np.asarray(carry.reports)[:-1, :, : len(numbers)]
+    out = {"regrets": np.moveaxis(reports, -1, 0).astype(np.float64)}
+    for name, parts in recorded.items():
+        out[name] = np.moveaxis(np.concatenate(parts), -1, 0)
+    return out
+
+
+def _stretches(
+    pass_: Pass, settings: Settings, seed: np.ndarray
+) -> Iterator[tuple[scan.Steps, np.ndarray, int]]:
+    """The steps of each call, the rounds of each of its segments, and the number of its first block."""
+    blocks = settings.chunk or (1 if pass_.segments <= scan.BLOCK else 16)
+    cast = partial(_cast, dtype=settings.dtype)
+    done = 0
+    for first in range(0, pass_.segments, blocks * scan.BLOCK):
+        steps = build_steps(
+            pass_.runs, pass_.law, pass_.lengths, pass_.policies, settings.horizon, pass_.arms,
+            first, blocks, len(settings.rounds), pass_.single_rounds,
+        )  # fmt: skip
+        rounds = steps.length.reshape(-1)[: pass_.segments - first]
+        if settings.noise is not None:
+            steps = steps._replace(given=_given(settings.noise, steps.length, done, seed))
+        yield jax.tree.map(cast, steps), rounds, first // scan.BLOCK
+        done += int(rounds.sum())
+
+
+def _given(noise: Noise, length: np.ndarray, done: int, seed: np.ndarray) -> np.ndarray:
+    """Replayed noise for the rounds of a stretch, (blocks, BLOCK, n + 1, lanes)."""
+    flat = length.reshape(-1)
+    t = done + np.cumsum(flat) - flat
+    t = np.minimum(t, noise.reward.shape[1] - 1)  # segments of no rounds use none of it
+    both = np.concatenate([noise.state[seed][:, t], noise.reward[seed][:, t, None]], axis=-1)
+    return np.moveaxis(both, 0, -1).reshape(*length.shape, -1, len(seed))
+
+
+def _traced_part(policy: Policy) -> Policy:
+    """What of a policy is compiled in: its functions, and not its numbers."""
+    return Policy(
+        policy.init, policy.act, policy.update, feedback=policy.feedback, uniforms=policy.uniforms
+    )
+
+
+def _of(value: Any, horizon: int) -> Any:
+    return value(horizon) if callable(value) else value
+
+
+def _cast(array: Array, dtype: np.dtype) -> np.ndarray:
+    array = np.asarray(array)
+    if array.dtype.kind == "f":
+        return array.astype(dtype)
+    return array.astype(np.int32) if array.dtype.kind in "iu" else array
+
+
+def _lanes_last(tree: Any) -> Any:
+    return jax.tree.map(lambda leaf: PartitionSpec(*[None] * (leaf.ndim - 1), "lanes"), tree)
+
+
+def _everywhere(tree: Any) -> Any:
+    return jax.tree.map(lambda leaf: PartitionSpec(), tree)
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _start(
+    policy: Policy, mesh: Mesh, reports: int, world: scan.World, lanes: scan.Lanes
+) -> scan.Carry:
+    begin = partial(scan.start, policy, reports=reports)
+    out = jax.eval_shape(begin, world, lanes)
+    return jax.shard_map(
+        begin, mesh=mesh, in_specs=(_everywhere(world), _lanes_last(lanes)),
+        out_specs=_lanes_last(out), check_vma=False,
+    )(world, lanes)  # fmt: skip
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2), donate_argnums=(5,))
+def _advance(
+    policy: Policy, mesh: Mesh, record: tuple[str, ...], world: scan.World, lanes: scan.Lanes,
+    carry: scan.Carry, steps: scan.Steps, first_block: Array,
+) -> tuple[scan.Carry, dict[str, Array]]:  # fmt: skip
+    go = partial(scan.advance, policy, record)
+    steps_spec = _everywhere(steps._replace(given=None))._replace(given=_lanes_last(steps.given))
+    _, seen = jax.eval_shape(go, world, lanes, carry, steps, first_block)
+    return jax.shard_map(
+        go, mesh=mesh,
+        in_specs=(_everywhere(world), _lanes_last(lanes), _lanes_last(carry), steps_spec, PartitionSpec()),
+        out_specs=(_lanes_last(carry), _lanes_last(seen)), check_vma=False,
+    )(world, lanes, carry, steps, first_block)  # fmt: skip

@@ -1,0 +1,291 @@
+"""`simulate`: all seeds and hyper-parameters of a policy in compiled passes over the rounds."""
+
+import importlib.metadata
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+from tqdm.auto import tqdm
+
+from dlbjax._arrays import real_array, whole_number
+from dlbjax.engine.passes import Noise, Pass, Settings, prepare, run
+from dlbjax.epochs import Epochs, as_epochs
+from dlbjax.policies.policy import Policy, PolicyGrid
+from dlbjax.problem import Problem
+from dlbjax.result import Result, Results
+
+_RECORDABLE = ("actions", "rewards", "states")
+_LONGEST = 2**31 - 1  # rounds are counted in 32 bits
+
+
+def simulate(
+    problem: Problem,
+    policy: Policy | PolicyGrid | Mapping[str, Policy | PolicyGrid],
+    horizon: int,
+    seeds: int | Sequence[int] | None = None,
+    *,
+    noise: Noise | None = None,
+    record: Sequence[str] = (),
+    rounds: Sequence[int] | None = None,
+    dtype: Any = np.float64,
+    batch: int | None = None,
+    chunk: int | None = None,
+    devices: Sequence[Any] | None = None,
+    progress: bool | None = None,
+) -> Any:
+    """Run a policy, or several, against a problem and report the regret.
+
+    All runs of a policy, over seeds and over its hyper-parameters, advance side by side in one
+    compiled program; those whose epochs differ (other values of ρ̄) go through it one group after
+    another, so that none waits for the epochs of another. A run's numbers depend on its seed, the
+    problem, the policy, the horizon, the reporting rounds and the dtype, and on nothing else: not on
+    the other runs, on `batch`, on `chunk` or on the devices.
+
+    Args:
+      problem: the bandit.
+      policy: a policy, a grid of them, or several by name.
+      horizon: number of rounds T.
+      seeds: how many runs (seeds 0, 1, …), or the seeds themselves. 1 by default; with `noise`, one
+        for each run that is given.
+      noise: noise to replay.
+      record: what to keep of every round: any of "actions" (indices of vertices, −1 for an action
+        that is none), "rewards", "states". Costs memory in proportion to the horizon. Rewards and
+        states make the pass go round by round, which changes a seed's path though not its law.
+      rounds: rounds after which the regret is reported; by default about 300, spread over the linear
+        and the logarithmic axis. They are part of what a seed means: other reporting rounds give
+        another path of the same law.
+      dtype: float64, or float32 for speed on a GPU.
+      batch: most runs to advance together.
+      chunk: blocks of 256 steps per call of the compiled program.
+      devices: JAX devices to spread the runs over; by default all of the default backend's.
+      progress: show a progress bar; by default where standard error is a terminal and the call is
+        not over within two seconds.
+
+    Returns:
+      A `Result`; for several policies `Results`, which maps each name to its `Result`.
+
+    >>> import dlbjax as dlb
+    >>> problem = dlb.problems.synthetic()
+    >>> result = dlb.simulate(problem, dlb.clairvoyant(problem), horizon=1000, seeds=4)
+    >>> result.realised_regret.shape[0], float(result.offline_regret.max())
+    (4, 0.0)
+    """
+    if not isinstance(problem, Problem):
+        raise ValueError(f"problem must be a dlbjax.Problem; got {type(problem).__name__}")
+    named = dict(policy) if isinstance(policy, Mapping) else {"": policy}
+    if not named:
+        raise ValueError("policy must name at least one policy; got an empty mapping")
+    mesh = Mesh(np.array(jax.devices() if devices is None else list(devices)), ("lanes",))
+    settings = Settings(
+        horizon=(horizon := whole_number("horizon", horizon, at_least=1, at_most=_LONGEST)),
+        seeds=_seeds(seeds, noise),
+        rounds=_reporting_rounds(rounds, horizon),
+        noise=_check_noise(noise, horizon, problem.system.n),
+        record=_check_record(record),
+        dtype=_check_dtype(dtype),
+        batch=None if batch is None else whole_number("batch", batch, at_least=1),
+        chunk=None if chunk is None else whole_number("chunk", chunk, at_least=1),
+        mesh=mesh,
+    )
+    passes = {name: _passes(problem, _grid(p), settings) for name, p in named.items()}
+    work = sum(len(p.policies) for group in passes.values() for p in group)
+    results = Results()
+    with (
+        jax.enable_x64(settings.dtype == np.float64),
+        tqdm(
+            total=work * horizon * len(settings.seeds), unit=" rounds", unit_scale=True,
+            delay=0 if progress else 2, disable=None if progress is None else not progress,
+        ) as bar,
+    ):  # fmt: skip
+        for name, group in passes.items():
+            grid = _grid(named[name])
+            bar.set_description(name or grid.policies[0].name)
+            done = [(pass_, run(pass_, settings, bar.update)) for pass_ in group]
+            results[name] = _result(problem, grid, name, done, settings)
+    return results if isinstance(policy, Mapping) else results[""]
+
+
+def _grid(policy: Policy | PolicyGrid) -> PolicyGrid:
+    if isinstance(policy, Policy):
+        return PolicyGrid({}, [policy])
+    if not isinstance(policy, PolicyGrid):
+        raise ValueError(
+            "policy must be a dlbjax.Policy, a PolicyGrid, or a mapping from names to them; got "
+            f"{type(policy).__name__}"
+        )
+    size = int(np.prod([len(values) for values in policy.axes.values()], dtype=int))
+    if size != len(policy.policies):
+        raise ValueError(f"the grid's axes make {size} points, but it holds {len(policy.policies)}")
+    return policy
+
+
+def _passes(problem: Problem, grid: PolicyGrid, settings: Settings) -> list[Pass]:
+    """The grid's policies, those that can advance side by side together."""
+    groups: list[tuple[Epochs, list[int]]] = []
+    for place, policy in enumerate(grid.policies):
+        _check_policy(problem, policy)
+        epochs = as_epochs(policy.epochs, settings.horizon)
+        for known, places in groups:
+            if known.same(epochs) and _alike(grid.policies[places[0]], policy):
+                places.append(place)
+                break
+        else:
+            groups.append((epochs, [place]))
+    return [
+        prepare(problem, [grid.policies[i] for i in places], places, epochs, settings)
+        for epochs, places in groups
+    ]
+
+
+def _alike(one: Policy, other: Policy) -> bool:
+    """Whether two policies differ in their numbers only."""
+    return (
+        one[:3] == other[:3]
+        and one.feedback == other.feedback
+        and one.uniforms == other.uniforms
+        and np.array_equal(one.arms, other.arms)
+        and (one.plan is None) == (other.plan is None)
+    )
+
+
+def _result(
+    problem: Problem, grid: PolicyGrid, name: str, done: list[tuple[Pass, Any]], settings: Settings
+) -> Result:
+    shape = tuple(len(values) for values in grid.axes.values())
+    whole: dict[str, np.ndarray] = {}
+    for pass_, parts in done:
+        for field, values in parts.items():
+            if field == "actions":
+                vertex = np.array([problem.actions.index(arm) for arm in pass_.arms])
+                values = vertex.astype(np.int16 if len(vertex) < 2**15 else np.int32)[values]
+            full = whole.setdefault(
+                field, np.empty((len(grid.policies), *values.shape[1:]), values.dtype)
+            )
+            full[pass_.places] = values
+    regrets = whole.pop("regrets")
+    _refuse_non_finite(regrets, grid, settings)
+    regrets = np.moveaxis(regrets, -1, 0).reshape(3, *shape, *regrets.shape[1:3])
+    recorded = {field: values.reshape(*shape, *values.shape[1:]) for field, values in whole.items()}
+    policy = grid.policies[0]
+    return Result(
+        settings.rounds, *regrets, seeds=settings.seeds, axes=dict(grid.axes),
+        name=name or policy.name, config=_config(problem, grid, settings), **recorded,
+    )  # fmt: skip
+
+
+def _refuse_non_finite(regrets: np.ndarray, grid: PolicyGrid, settings: Settings) -> None:
+    bad = np.argwhere(~np.isfinite(regrets))
+    if len(bad):
+        place, run_, report, _ = bad[0]
+        raise FloatingPointError(
+            f"the regret of policy {grid.policies[place].name!r} (number {place} of its grid) is not "
+            f"finite for seed {settings.seeds[run_]} by round {settings.rounds[report]}; look for a "
+            "division by zero or an overflow in the policy"
+        )
+
+
+def _config(problem: Problem, grid: PolicyGrid, settings: Settings) -> dict[str, Any]:
+    """What made the result, as JSON can hold it."""
+    system = problem.system
+    versions = {name: importlib.metadata.version(name) for name in ("dlbjax", "jax", "numpy")}
+    return {
+        "versions": versions,
+        "problem": {
+            "system": {
+                name: np.asarray(getattr(system, name)).tolist()
+                for name in type(system).__dataclass_fields__
+            },
+            "vertices": problem.actions.vertices.tolist(),
+        },
+        "policies": [_describe(policy, settings.horizon) for policy in grid.policies],
+        "horizon": settings.horizon,
+        "dtype": settings.dtype.name,
+        "noise": "drawn" if settings.noise is None else "replayed",
+    }
+
+
+def _describe(policy: Policy, horizon: int) -> dict[str, Any]:
+    params = policy.params(horizon) if callable(policy.params) else policy.params
+    named = params._asdict() if hasattr(params, "_asdict") else {}
+    return {
+        "name": policy.name,
+        "params": {key: np.asarray(value).tolist() for key, value in named.items()},
+    }
+
+
+def _seeds(seeds: Any, noise: Noise | None) -> np.ndarray:
+    if noise is not None:
+        runs = len(np.asarray(noise.reward))
+        if seeds is None:
+            return np.arange(runs)
+    if seeds is None:
+        seeds = 1
+    if np.ndim(seeds) == 0:
+        chosen = np.arange(whole_number("seeds", seeds, at_least=1))
+    else:
+        chosen = np.asarray(seeds)
+        if chosen.ndim != 1 or chosen.size == 0 or chosen.dtype.kind not in "iu":
+            raise ValueError(f"seeds must be a number of runs or a list of whole numbers; got {seeds!r}")
+        if len(np.unique(chosen)) < len(chosen):
+            raise ValueError("seeds must be distinct: a repeated seed repeats its run")
+        if chosen.min() < 0 or chosen.max() > _LONGEST:
+            raise ValueError(f"seeds must lie from 0 to {_LONGEST}; got {chosen.min()}..{chosen.max()}")
+    if noise is not None and len(chosen) != runs:
+        raise ValueError(f"noise is for {runs} runs, but seeds asks for {len(chosen)}; leave seeds out")
+    return chosen.astype(np.int64)
+
+
+def _reporting_rounds(rounds: Any, horizon: int) -> np.ndarray:
+    if rounds is None:
+        linear = np.ceil(np.linspace(0, horizon, 201)[1:])
+        logarithmic = np.round(np.geomspace(1, horizon, 101))
+        return np.unique(np.r_[linear, logarithmic].astype(np.int64))
+    chosen = np.asarray(rounds)
+    if chosen.ndim != 1 or chosen.size == 0 or chosen.dtype.kind not in "iu":
+        raise ValueError(f"rounds must be a list of whole numbers; got {rounds!r}")
+    if np.any(np.diff(chosen) <= 0) or chosen[0] < 1 or chosen[-1] > horizon:
+        raise ValueError(f"rounds must increase strictly within 1..{horizon}; got {rounds!r}")
+    return chosen.astype(np.int64)
+
+
+def _check_noise(noise: Noise | None, horizon: int, n: int) -> Noise | None:
+    if noise is None:
+        return None
+    reward = real_array("noise.reward", noise.reward, (None, horizon))
+    if len(reward) == 0:
+        raise ValueError("noise.reward must hold at least one run; got none")
+    return Noise(real_array("noise.state", noise.state, (len(reward), horizon, n)), reward)
+
+
+def _check_record(record: Sequence[str]) -> tuple[str, ...]:
+    names = (record,) if isinstance(record, str) else tuple(record)
+    for name in names:
+        if name not in _RECORDABLE:
+            raise ValueError(f"record must name some of {', '.join(_RECORDABLE)}; got {name!r}")
+    return tuple(name for name in _RECORDABLE if name in names)
+
+
+def _check_dtype(dtype: Any) -> np.dtype:
+    try:
+        chosen = np.dtype(dtype)
+    except TypeError:
+        chosen = np.dtype(object)
+    if chosen not in (np.float32, np.float64):
+        raise ValueError(f"dtype must be float32 or float64; got {dtype!r}")
+    return chosen
+
+
+def _check_policy(problem: Problem, policy: Policy) -> None:
+    for name in policy.feedback:
+        if name not in ("last", "total"):
+            raise ValueError(f'feedback may hold "last" and "total"; got {name!r}')
+    if policy.arms is None:
+        return
+    arms = real_array("arms", policy.arms, (None, problem.system.d))
+    for arm in arms:
+        if not problem.actions.contains(arm):
+            raise ValueError(
+                f"policy {policy.name!r} plays {arm.tolist()}, which is not in the problem's action set"
+            )

@@ -1,0 +1,109 @@
+"""Preparing a pass on the host: maps over segments, noise law, and the steps of a stretch."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from dlbjax.engine.noise import NoiseLaw
+from dlbjax.engine.scan import BLOCK, Steps, World
+from dlbjax.engine.segments import Segments, expand, expand_rounds
+from dlbjax.policies.policy import Epoch, Policy
+from dlbjax.problem import Problem
+from dlbjax.system import System
+
+
+def distinct_lengths(runs: Segments, single_rounds: bool) -> np.ndarray:
+    """The lengths that occur, 0 first."""
+    return np.array([0, 1]) if single_rounds else np.unique(np.r_[0, runs.length])
+
+
+def build_world(problem: Problem, arms: np.ndarray, lengths: np.ndarray, law: NoiseLaw) -> World:
+    """Tables for a pass, float64. The noise law's last row, for padding, is zero."""
+    system = problem.system
+    maps = [_maps(system, int(length)) for length in lengths]
+    stacked = [_padded(np.stack(column), 64) for column in zip(*maps, strict=True)]
+    return World(
+        *stacked,
+        transient=np.linalg.solve((np.eye(system.n) - system.A).T, system.omega),
+        x1=system.x1,
+        arms=arms,
+        gaps=problem.optimal_value - arms @ problem.h,
+        K=_padded(law.K, 8192),
+        g=_padded(law.g, 8192),
+        k=_padded(law.k, 8192),
+    )
+
+
+def build_steps(
+    runs: Segments, law: NoiseLaw, lengths: np.ndarray, policies: list[Policy], horizon: int,
+    arms: np.ndarray, first: int, blocks: int, slots: int, single_rounds: bool,
+) -> Steps:  # fmt: skip
+    """Segments first..first+blocks·BLOCK−1 with all that depends on time only, for one call."""
+    total = int(runs.count.sum())
+    numbers = np.arange(first, min(first + blocks * BLOCK, total))
+    if single_rounds:
+        segments = expand_rounds(runs, numbers)
+        noise = np.where(segments.length > 0, 0, 1)
+    else:
+        segments, run, place = expand(runs, numbers)
+        noise = law.row(run, place)
+    epoch = Epoch(segments.index, segments.start, segments.epoch_length)
+    plans = [None if p.plan is None else p.plan(horizon, arms, epoch) for p in policies]
+    plan = jax.tree.map(lambda *leaves: np.stack(leaves, axis=-1), *plans)
+
+    def shaped(column: np.ndarray, fill: Any) -> np.ndarray:
+        padding = np.full((blocks * BLOCK - len(column), *column.shape[1:]), fill, column.dtype)
+        padded = np.concatenate([column, padding])
+        return padded.reshape(blocks, BLOCK, *column.shape[1:])
+
+    def counted(column: np.ndarray, fill: int) -> np.ndarray:
+        return shaped(column.astype(np.int32), fill)
+
+    return Steps(
+        length=counted(segments.length, 0),
+        map=counted(np.searchsorted(lengths, segments.length), 0),
+        noise=counted(noise, len(law.g)),  # past the last row: the padding of the tables, zero
+        starts=shaped(segments.starts.astype(bool), False),
+        ends=shaped(segments.ends.astype(bool), False),
+        slot=counted(np.where(segments.slot < 0, slots, segments.slot), slots),
+        index=counted(segments.index, 1),
+        start=counted(segments.start, 0),
+        epoch_length=counted(segments.epoch_length, 1),
+        plan=jax.tree.map(lambda leaf: shaped(np.asarray(leaf), 0), plan),
+    )
+
+
+def _maps(system: System, length: int) -> tuple[np.ndarray, ...]:
+    """The first fields of `World` for one length, from powers of one matrix on (z, u, Σy)."""
+    n, d = system.n, system.d
+    if length == 0:
+        zeros = np.zeros(n), np.zeros(d)
+        return np.eye(n), np.zeros((n, d)), *zeros, *zeros
+    round = np.block(
+        [
+            [system.A, system.B, np.zeros((n, 1))],
+            [np.zeros((d, n)), np.eye(d), np.zeros((d, 1))],
+            [system.omega[None], system.theta[None], np.ones((1, 1))],
+        ]
+    )
+    before = np.linalg.matrix_power(round, length - 1)
+    after = round @ before
+    last = np.r_[system.omega, system.theta, 0.0] @ before
+    return (
+        after[:n, :n],
+        after[:n, n : n + d],
+        last[:n],
+        last[n : n + d],
+        after[-1, :n],
+        after[-1, n : n + d],
+    )
+
+
+def _padded(table: np.ndarray, least: int) -> np.ndarray:
+    """The table with rows of zeros up to a power of two, so that its size rarely changes.
+
+    Other values of ρ̄ or σ then reuse the compiled program.
+    """
+    rows = max(least, 1 << int(len(table)).bit_length())
+    return np.concatenate([table, np.zeros((rows - len(table), *table.shape[1:]))])

@@ -1,0 +1,53 @@
+"""Policies that never change their mind: a fixed allocation, the clairvoyant and the myopic one."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from dlbjax._arrays import Array, real_array
+from dlbjax.policies.policy import Epoch, Feedback, Policy
+from dlbjax.problem import Problem
+
+
+def init(params: tuple[()], vertices: Array, key: Array) -> tuple[()]:
+    """Nothing to remember."""
+    return ()
+
+
+def act(params: tuple[()], vertices: Array, state: tuple[()], epoch: Epoch) -> Array:
+    """The only arm there is."""
+    return jnp.zeros((), jnp.int32)
+
+
+def update(params: tuple[()], state: tuple[()], feedback: Feedback) -> tuple[()]:
+    """Nothing to learn."""
+    return ()
+
+
+def constant(action: Array, name: str = "constant") -> Policy:
+    """Play one action for ever; any point of the action set, not only a vertex.
+
+    >>> import dlbjax as dlb
+    >>> problem = dlb.problems.synthetic()
+    >>> result = dlb.simulate(problem, dlb.constant([0.5, 0.5, 0.5]), horizon=1000, seeds=2)
+    >>> round(float(result.offline_regret[0, -1]), 3)      # 1000 · (0.8125 − 0.5868)
+    225.694
+    """
+    arms = real_array("action", action, (None,))[None]
+    return Policy(
+        init, act, update, epochs=lambda horizon: horizon, arms=arms, feedback=(), name=name
+    )
+
+
+def clairvoyant(problem: Problem) -> Policy:
+    """Play u* = argmax ⟨h,u⟩, the optimal policy of the infinite horizon."""
+    return constant(problem.optimal_action, "clairvoyant")
+
+
+def myopic(problem: Problem) -> Policy:
+    """Play argmax ⟨θ,u⟩, which sees the immediate effect only.
+
+    Note:
+      The paper calls u° = (0.5, 1, 0) myopic on the synthetic problem. That is where Lin-UCB gets
+      stuck; the action that maximises ⟨θ,u⟩ is (0, 1, 0.5). See ERRATA.md.
+    """
+    return constant(np.array(problem.myopic_action), "myopic")

@@ -1,0 +1,127 @@
+"""What a policy is: three pure functions, and how long it holds each decision."""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dlbjax._arrays import Array, is_traced
+from dlbjax.bounds import Bounds
+
+
+class Epoch(NamedTuple):
+    """What a policy knows about time when it decides."""
+
+    index: Array  # which epoch this is, counted from 1
+    start: Array  # rounds completed before it
+    length: Array  # rounds it lasts
+    plan: Any = None  # what the policy's `plan` gives for this epoch
+    uniforms: Array = None  # (policy.uniforms,) fresh numbers in [0, 1) for its own randomness
+
+
+class Feedback(NamedTuple):
+    """What a policy observes when an epoch ends."""
+
+    action: Array  # index of the vertex that was played
+    vector: Array  # (d,) the vertex itself
+    last: Array  # reward of the epoch's last round; None unless the policy asks for it
+    total: Array  # sum of the epoch's rewards; None unless the policy asks for it
+    length: Array  # rounds the epoch lasted
+
+
+class Policy(NamedTuple):
+    """A policy as pure functions of one run, in the manner of an optax transformation.
+
+    The simulator calls `act` when an epoch starts and `update` when it has ended; both are traced
+    once and run for all runs side by side. Hyper-parameters that should not be compiled in (so that
+    other values do not compile again) go into `params`.
+
+    Attributes:
+      init: init(params, vertices, key) -> state.
+      act: act(params, vertices, state, epoch) -> index of the vertex to play.
+      update: update(params, state, feedback) -> state.
+      epochs: rounds per decision: a number, a list, an `Epochs`, or a function of the horizon.
+      params: pytree handed to the functions, or a function of the horizon that makes it.
+      plan: plan(horizon, vertices, epoch) -> what depends on time only, computed ahead with NumPy for many
+        epochs at once: the fields of `epoch` are arrays, and so must be every leaf of the answer.
+      arms: (K, d) the actions it chooses among, where they are not the problem's vertices.
+      feedback: which of "last" and "total" it observes. Each costs a random number per epoch.
+      uniforms: random numbers it wants for each decision.
+      name: for legends and files.
+
+    >>> import dlbjax as dlb, jax.numpy as jnp
+    >>> always_first = dlb.Policy(
+    ...     init=lambda params, vertices, key: (),
+    ...     act=lambda params, vertices, state, epoch: 0,
+    ...     update=lambda params, state, feedback: (),
+    ... )
+    >>> result = dlb.simulate(dlb.problems.synthetic(), always_first, horizon=100, seeds=2)
+    >>> round(float(result.offline_regret[0, -1]), 6)       # vertex 0 is (0, 0, 0): 100 J*
+    81.25
+    """
+
+    init: Callable[[Any, Array, Array], Any]
+    act: Callable[[Any, Array, Any, Epoch], Array]
+    update: Callable[[Any, Any, Feedback], Any]
+    epochs: Any = 1
+    params: Any = ()
+    plan: Callable[[int, np.ndarray, Epoch], Any] | None = None
+    arms: np.ndarray | None = None
+    feedback: tuple[str, ...] = ("last", "total")
+    uniforms: int = 0
+    name: str = "policy"
+
+
+class PolicyGrid(NamedTuple):
+    """Policies that differ in their hyper-parameters only, and the axes of the grid they form.
+
+    Attributes:
+      axes: name of each hyper-parameter and the values it takes.
+      policies: one for every combination, the last axis varying fastest.
+    """
+
+    axes: Mapping[str, np.ndarray]
+    policies: Sequence[Policy]
+
+
+def over_grid(
+    make: Callable[..., Policy], bounds: Bounds, **hyper: Any
+) -> Policy | PolicyGrid:
+    """`make(bounds, **hyper)`, once for every combination of the arguments that are lists.
+
+    Fields of the bounds that are lists vary together, as one axis; every other list is an axis of
+    its own.
+    """
+    axes: dict[str, np.ndarray] = {}
+    choices: list[list[Any]] = [_split_bounds(bounds, axes)]
+    for name, value in hyper.items():
+        if is_traced(value) or np.ndim(value) == 0:
+            choices.append([value])
+        elif np.ndim(value) == 1 and len(value) > 0:
+            axes[name] = np.asarray(value)
+            choices.append(list(axes[name]))
+        else:
+            raise ValueError(
+                f"{name} must be a number or a list of numbers; got shape {np.shape(value)}"
+            )
+    made = [make(first, **dict(zip(hyper, rest, strict=True))) for first, *rest in product(*choices)]
+    return PolicyGrid(axes, made) if axes else made[0]
+
+
+def _split_bounds(bounds: Bounds, axes: dict[str, np.ndarray]) -> list[Bounds]:
+    if not isinstance(bounds, Bounds):
+        raise ValueError(f"bounds must be a dlbjax.Bounds; got {type(bounds).__name__}")
+    fields = {name: getattr(bounds, name) for name in Bounds.__dataclass_fields__}
+    varying = [n for n, v in fields.items() if not is_traced(v) and np.ndim(v) > 0]
+    if not varying:
+        return [bounds]
+    sizes = {name: np.shape(fields[name]) for name in varying}
+    if len(set(sizes.values())) > 1 or len(sizes[varying[0]]) != 1:
+        raise ValueError(f"fields of the bounds that are lists must have one length; got {sizes}")
+    lead = "rho" if "rho" in varying else varying[0]
+    axes["rho_bar" if lead == "rho" else lead] = np.asarray(fields[lead])
+    return [
+        bounds.replace(**{name: fields[name][i] for name in varying})
+        for i in range(len(fields[lead]))
+    ]

@@ -1,0 +1,78 @@
+"""How fast the powers of a stable matrix die: ρ(A), Φ(A) and Φ̄(ρ̄)."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from dlbjax._arrays import Array, is_traced, namespace
+
+_DENSE = 1024  # every power below this one is looked at
+_SPARSE = 64  # then this many between one power of two and the next
+_DOUBLINGS = 40  # up to τ = 2^40, beyond which rounding of ρ drowns the norm
+_INFINITE = 1e6  # a defective matrix, seen through rounding, reaches at least this
+
+
+def spectral_radius(A: Array) -> Array:
+    """ρ(A) = max |eigenvalue|."""
+    xp = namespace(A)
+    radius = xp.max(xp.abs(xp.linalg.eigvals(A)))
+    return radius if is_traced(A) else float(radius)
+
+
+def power_bound(A: Array, rho_bar: Array) -> Array:
+    """sup_{τ≥0} ‖A^τ‖₂ ρ̄^{−τ}.
+
+    The matrix is divided by ρ̄ before it is raised to powers, so nothing under- or overflows. Every
+    τ ≤ 1024 is looked at, then 64 values between consecutive powers of two. Once ‖(A/ρ̄)^N‖₂ ≤ 1 the
+    supremum over all τ is attained by some τ ≤ N (norms are submultiplicative), and the search ends.
+
+    Infinity means that the powers outgrow every multiple of ρ̄^τ: ρ̄ < ρ(A), a nilpotent A ≠ 0 at
+    ρ̄ = 0, or a Jordan block on the circle |z| = ρ̄. In double precision such a block cannot be told
+    from a matrix whose supremum is about 10⁷, so values beyond 10⁶ count as infinite.
+
+    >>> import numpy as np
+    >>> float(power_bound(np.diag([0.2, 0.0, 0.1]), 0.2))
+    1.0
+    >>> power_bound(np.array([[0.0, 3.0], [0.0, 0.0]]), 0.5)   # a delay: finite for every ρ̄ > 0
+    6.0
+    >>> power_bound(np.array([[0.0, 3.0], [0.0, 0.0]]), 0.0)
+    inf
+    """
+    if is_traced(A, rho_bar):
+        xp = namespace(A, rho_bar)
+        norms = [_norms(powers) for powers in _power_stacks(A / rho_bar)]
+        return xp.maximum(1.0, xp.max(xp.concatenate(norms)))
+    if rho_bar == 0.0:
+        return float(np.inf) if np.any(A) else 1.0
+    largest = 1.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        for powers in _power_stacks(A / rho_bar):
+            norms = _norms(powers) if np.all(np.isfinite(powers)) else np.array([np.inf])
+            largest = max(largest, float(norms.max()))
+            if largest > _INFINITE:
+                return float(np.inf)
+            if norms.min() <= 1.0 + 1e-12:
+                break
+    return largest
+
+
+def _power_stacks(X: Array) -> Iterator[Array]:
+    """Stacks of powers of X: 1, 2, 3..4, 5..8, ... densely, then with growing strides."""
+    xp = namespace(X)
+    stack = X[None]
+    yield stack
+    while len(stack) < _DENSE:
+        new = stack @ stack[-1]
+        yield new
+        stack = xp.concatenate([stack, new])
+    last = stack[-1]
+    strided = stack[_DENSE // _SPARSE - 1 :: _DENSE // _SPARSE]
+    for _ in range(_DENSE.bit_length() - 1, _DOUBLINGS):
+        new = strided @ last
+        yield new
+        strided = xp.concatenate([strided, new])[1::2]
+        last = new[-1]
+
+
+def _norms(stack: Array) -> Array:
+    return namespace(stack).linalg.norm(stack, 2, axis=(1, 2))

@@ -1,0 +1,78 @@
+"""A Dynamical Linear Bandit: a system and the actions that may be played on it."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dlbjax._arrays import Array
+from dlbjax.actions import ActionSet
+from dlbjax.system import System
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A system with an action set.
+
+    >>> import dlbjax as dlb
+    >>> problem = dlb.problems.synthetic()
+    >>> problem.optimal_action, round(problem.optimal_value, 6)
+    (array([1. , 0.5, 0. ]), 0.8125)
+    """
+
+    system: System
+    actions: ActionSet
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.system, System):
+            raise ValueError(f"system must be a dlbjax.System; got {type(self.system).__name__}")
+        if not isinstance(self.actions, ActionSet):
+            raise ValueError(
+                "actions must come from dlbjax.actions (budget, polytope, simplex, hypercube, "
+                f"finite); got {type(self.actions).__name__}"
+            )
+        if self.actions.d != self.system.d:
+            raise ValueError(
+                f"actions have {self.actions.d} coordinates but B has {self.system.d} columns; "
+                "they must agree"
+            )
+
+    @cached_property
+    def h(self) -> Array:
+        """Cumulative Markov parameter h = θ + Bᵀ(I − A)⁻ᵀω."""
+        return self.system.h
+
+    @cached_property
+    def values(self) -> Array:
+        """J(u) = ⟨h, u⟩ at every vertex."""
+        return self.actions.vertices @ self.h
+
+    @cached_property
+    def optimal_index(self) -> int:
+        """Index of u*; among vertices within 1e-12 of the best, the first."""
+        return best_index(self.values)
+
+    @property
+    def optimal_action(self) -> np.ndarray:
+        """u* = argmax J(u), the action an optimal policy plays for ever."""
+        return self.actions.vertices[self.optimal_index]
+
+    @property
+    def optimal_value(self) -> float:
+        """J* = J(u*)."""
+        return float(self.values[self.optimal_index])
+
+    @property
+    def gaps(self) -> np.ndarray:
+        """J* − J(u) at every vertex."""
+        return self.optimal_value - self.values
+
+    @property
+    def myopic_action(self) -> np.ndarray:
+        """argmax ⟨θ, u⟩: the best action for someone who sees the immediate effect only."""
+        return self.actions.vertices[best_index(self.actions.vertices @ self.system.theta)]
+
+
+def best_index(values: np.ndarray) -> int:
+    """The first index whose value is within 1e-12 of the largest, so that rounding decides nothing."""
+    return int(np.argmax(values >= np.max(values) - 1e-12))

@@ -1,0 +1,191 @@
+"""Results: regret at the reporting rounds, what made it, and how to look at it and keep it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dlbjax._files import write_atomically
+
+REGRETS = ("realised", "expected", "offline")
+_RECORDED = ("actions", "rewards", "states")
+_FORMAT = 1
+
+
+class Summary(NamedTuple):
+    """Statistics of the regret over seeds, each (axes…, rounds)."""
+
+    mean: np.ndarray
+    std: np.ndarray  # of one run
+    standard_error: np.ndarray  # of the mean
+    quantiles: np.ndarray  # (quantiles, axes…, rounds)
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """Regret of one policy, or of a grid of them, over seeds.
+
+    Attributes:
+      rounds: (C,) rounds after which regret is reported.
+      realised_regret: (axes…, seeds, C) T·J* − Σ y_t.
+      expected_regret: (axes…, seeds, C) T·J* − Σ (⟨ω,z_t⟩ + ⟨θ,u_t⟩) with z the noise-free state under
+        the actions that were played: the realised regret without the additive noise.
+      offline_regret: (axes…, seeds, C) Σ (J* − J(u_t)), what the paper's figures show.
+      seeds: (seeds,) the seeds.
+      axes: hyper-parameters that vary, in order, and their values.
+      name: of the policy.
+      config: what made the result: versions, problem, policy, horizon, dtype.
+      actions, rewards, states: (axes…, seeds, T[, n]) what was recorded, or None.
+    """
+
+    rounds: np.ndarray
+    realised_regret: np.ndarray
+    expected_regret: np.ndarray
+    offline_regret: np.ndarray
+    seeds: np.ndarray
+    axes: Mapping[str, np.ndarray] = field(default_factory=dict)
+    name: str = "policy"
+    config: Mapping[str, Any] = field(default_factory=dict)
+    actions: np.ndarray | None = None
+    rewards: np.ndarray | None = None
+    states: np.ndarray | None = None
+
+    def regret(self, kind: str = "expected") -> np.ndarray:
+        """The regret of a kind: "realised", "expected" or "offline"."""
+        if kind not in REGRETS:
+            raise ValueError(f"kind must be one of {', '.join(REGRETS)}; got {kind!r}")
+        return getattr(self, f"{kind}_regret")
+
+    def summary(
+        self, kind: str = "expected", quantiles: Sequence[float] = (0.1, 0.5, 0.9)
+    ) -> Summary:
+        """Mean, spread and quantiles over seeds at every reporting round.
+
+        >>> import dlbjax as dlb
+        >>> problem = dlb.problems.synthetic()
+        >>> result = dlb.simulate(problem, dlb.myopic(problem), horizon=100, seeds=5)
+        >>> round(float(result.summary("offline").mean[-1]), 3)
+        25.694
+        """
+        regret = self.regret(kind)
+        runs = regret.shape[-2]
+        std = regret.std(axis=-2, ddof=1) if runs > 1 else np.full_like(regret[..., 0, :], np.nan)
+        return Summary(
+            mean=regret.mean(axis=-2),
+            std=std,
+            standard_error=std / np.sqrt(runs),
+            quantiles=np.quantile(regret, quantiles, axis=-2),
+        )
+
+    def labels(self) -> list[str]:
+        """A name for every combination of hyper-parameters, in the order of the leading axes."""
+        labels = [""]
+        for axis, values in self.axes.items():
+            labels = [f"{label}, {_symbol(axis)}={v:g}" for label in labels for v in values]
+        return [self.name + label for label in labels]
+
+    def plot(self, kind: str = "expected", **options: Any) -> Any:
+        """Draw mean regret against rounds with its spread over seeds; see `dlbjax.plot.regret`."""
+        from dlbjax import plot
+
+        return plot.regret({self.name: self}, kind, **options)
+
+    def save(self, path: str | Path) -> None:
+        """Write the result to an .npz file, whole or not at all; `dlbjax.load` reads it back."""
+        _write(path, {"kind": "Result", "results": [self._header()]}, self._arrays(""))
+
+    def to_xarray(self) -> Any:
+        """The result as an `xarray.Dataset` with labelled axes (needs the `xarray` extra)."""
+        import xarray
+
+        dims = (*self.axes, "seed")
+        coords = {**self.axes, "seed": self.seeds, "round": self.rounds}
+        data = {f"{kind}_regret": ((*dims, "round"), self.regret(kind)) for kind in REGRETS}
+        for name in _RECORDED:
+            if (values := getattr(self, name)) is not None:
+                data[name] = ((*dims, "t", "state")[: values.ndim], values)
+        return xarray.Dataset(data, coords, {"name": self.name, "config": json.dumps(self.config)})
+
+    def _header(self) -> dict[str, Any]:
+        return {"name": self.name, "axes": list(self.axes), "config": dict(self.config)}
+
+    def _arrays(self, prefix: str) -> dict[str, np.ndarray]:
+        arrays = {"rounds": self.rounds, "seeds": self.seeds}
+        arrays |= {f"{kind}_regret": self.regret(kind) for kind in REGRETS}
+        arrays |= {f"axis_{name}": np.asarray(values) for name, values in self.axes.items()}
+        arrays |= {name: getattr(self, name) for name in _RECORDED if getattr(self, name) is not None}
+        return {prefix + name: values for name, values in arrays.items()}
+
+
+class Results(dict[str, Result]):
+    """Results of several policies by name, to be looked at and kept together."""
+
+    def plot(self, kind: str = "expected", **options: Any) -> Any:
+        """Draw all of them in one figure; see `dlbjax.plot.regret`."""
+        from dlbjax import plot
+
+        return plot.regret(self, kind, **options)
+
+    def save(self, path: str | Path) -> None:
+        """Write all of them to one .npz file, whole or not at all."""
+        arrays: dict[str, np.ndarray] = {}
+        for name, result in self.items():
+            arrays |= result._arrays(f"{name}/")
+        headers = [{"key": name, **result._header()} for name, result in self.items()]
+        _write(path, {"kind": "Results", "results": headers}, arrays)
+
+
+def load(path: str | Path) -> Result | Results:
+    """Read what `save` wrote. Nothing in the file is executed.
+
+    >>> import dlbjax as dlb, tempfile, os
+    >>> problem = dlb.problems.synthetic()
+    >>> result = dlb.simulate(problem, dlb.myopic(problem), horizon=100)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     result.save(os.path.join(folder, "run.npz"))
+    ...     again = dlb.load(os.path.join(folder, "run.npz"))
+    >>> bool((again.expected_regret == result.expected_regret).all())
+    True
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            header = json.loads(str(file["dlbjax"]))
+            if header["format"] != _FORMAT:
+                raise ValueError(f"its format is {header['format']}, this version reads {_FORMAT}")
+            if header["kind"] == "Result":
+                return _read(file, "", header["results"][0])
+            return Results(
+                {entry["key"]: _read(file, f"{entry['key']}/", entry) for entry in header["results"]}
+            )
+    except OSError as error:
+        if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
+            raise
+        raise ValueError(f"{path} is not a dlbjax result: {error}") from error
+    except Exception as error:
+        raise ValueError(f"{path} is not a dlbjax result: {error}") from error
+
+
+def _read(file: Any, prefix: str, header: dict[str, Any]) -> Result:
+    optional = {name: file[prefix + name] for name in _RECORDED if prefix + name in file}
+    return Result(
+        rounds=file[prefix + "rounds"],
+        seeds=file[prefix + "seeds"],
+        **{f"{kind}_regret": file[f"{prefix}{kind}_regret"] for kind in REGRETS},
+        axes={name: file[f"{prefix}axis_{name}"] for name in header["axes"]},
+        name=header["name"],
+        config=header["config"],
+        **optional,
+    )
+
+
+def _write(path: str | Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    text = json.dumps({"format": _FORMAT, **header})
+    with write_atomically(path) as file:
+        np.savez_compressed(file, dlbjax=np.array(text), **arrays)
+
+
+def _symbol(axis: str) -> str:
+    return {"rho_bar": "ρ̄", "lam": "λ", "delta": "δ"}.get(axis, axis)
