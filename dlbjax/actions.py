@@ -63,17 +63,19 @@ class ActionSet:
         if not self.convex:
             return False
         scale = max(1.0, float(np.abs(self.vertices).max()))
-        distance = linprog(  # the mixture of vertices nearest to the action in the largest coordinate
-            c=np.r_[np.zeros(len(self)), 1.0],
-            A_ub=np.block(
-                [
-                    [self.vertices.T, -np.ones((self.d, 1))],
-                    [-self.vertices.T, -np.ones((self.d, 1))],
-                ]
-            ),
-            b_ub=np.r_[action, -action],
-            A_eq=np.r_[np.ones(len(self)), 0.0][None],
-            b_eq=[1.0],
+        distance = (
+            linprog(  # the mixture of vertices nearest to the action in the largest coordinate
+                c=np.r_[np.zeros(len(self)), 1.0],
+                A_ub=np.block(
+                    [
+                        [self.vertices.T, -np.ones((self.d, 1))],
+                        [-self.vertices.T, -np.ones((self.d, 1))],
+                    ]
+                ),
+                b_ub=np.r_[action, -action],
+                A_eq=np.r_[np.ones(len(self)), 0.0][None],
+                b_eq=[1.0],
+            )
         )
         return bool(distance.x[-1] <= 1e-7 * scale)
 
@@ -89,7 +91,7 @@ def finite(points: Array) -> ActionSet:
     if points.size == 0:
         raise ValueError(f"points must hold at least one action; got shape {points.shape}")
     _refuse_too_many(len(points))
-    first = {}
+    first: dict[tuple[float, ...], int] = {}
     for i, point in enumerate(map(tuple, points + 0.0)):
         if point in first:
             raise ValueError(

@@ -56,7 +56,9 @@ class Bounds:
         if is_traced(rho, system.A):
             Phi = system.phi_at(rho)
         else:
-            Phi = np.vectorize(lambda rate: _power_constant(problem, float(rate)), otypes=[float])(rho)
+            Phi = np.vectorize(lambda rate: _power_constant(problem, float(rate)), otypes=[float])(
+                rho
+            )
             Phi = Phi if np.ndim(rho) else float(Phi)
         xp = namespace(rho, *jax.tree.leaves(system))
         norm = xp.linalg.norm

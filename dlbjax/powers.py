@@ -40,8 +40,8 @@ def power_bound(A: Array, rho_bar: Array) -> Array:
     """
     if is_traced(A, rho_bar):
         xp = namespace(A, rho_bar)
-        norms = [_norms(powers) for powers in _power_stacks(A / rho_bar)]
-        return xp.maximum(1.0, xp.max(xp.concatenate(norms)))
+        every = xp.concatenate([_norms(powers) for powers in _power_stacks(A / rho_bar)])
+        return xp.maximum(1.0, xp.max(every))
     if rho_bar == 0.0:
         return float(np.inf) if np.any(A) else 1.0
     largest = 1.0

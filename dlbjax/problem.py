@@ -69,7 +69,7 @@ class Problem:
 
     @property
     def myopic_action(self) -> np.ndarray:
-        """argmax ⟨θ, u⟩: the best action for someone who sees the immediate effect only."""
+        """Argmax ⟨θ, u⟩: the best action for someone who sees the immediate effect only."""
         return self.actions.vertices[best_index(self.actions.vertices @ self.system.theta)]
 
 

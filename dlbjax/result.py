@@ -116,7 +116,9 @@ class Result:
         arrays = {"rounds": self.rounds, "seeds": self.seeds}
         arrays |= {f"{kind}_regret": self.regret(kind) for kind in REGRETS}
         arrays |= {f"axis_{name}": np.asarray(values) for name, values in self.axes.items()}
-        arrays |= {name: getattr(self, name) for name in _RECORDED if getattr(self, name) is not None}
+        arrays |= {
+            name: getattr(self, name) for name in _RECORDED if getattr(self, name) is not None
+        }
         return {prefix + name: values for name, values in arrays.items()}
 
 
@@ -158,7 +160,10 @@ def load(path: str | Path) -> Result | Results:
             if header["kind"] == "Result":
                 return _read(file, "", header["results"][0])
             return Results(
-                {entry["key"]: _read(file, f"{entry['key']}/", entry) for entry in header["results"]}
+                {
+                    entry["key"]: _read(file, f"{entry['key']}/", entry)
+                    for entry in header["results"]
+                }
             )
     except OSError as error:
         if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
@@ -184,7 +189,7 @@ def _read(file: Any, prefix: str, header: dict[str, Any]) -> Result:
 def _write(path: str | Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
     text = json.dumps({"format": _FORMAT, **header})
     with write_atomically(path) as file:
-        np.savez_compressed(file, dlbjax=np.array(text), **arrays)
+        np.savez_compressed(file, allow_pickle=False, **{"dlbjax": np.array(text), **arrays})
 
 
 def _symbol(axis: str) -> str:

@@ -1,6 +1,6 @@
 """The hidden linear system of a Dynamical Linear Bandit, and the quantities the paper derives from it.
 
-    x_{t+1} = A x_t + B u_t + ε_t,      y_t = ⟨ω, x_t⟩ + ⟨θ, u_t⟩ + η_t,      ρ(A) < 1
+x_{t+1} = A x_t + B u_t + ε_t,      y_t = ⟨ω, x_t⟩ + ⟨θ, u_t⟩ + η_t,      ρ(A) < 1
 """
 
 from dataclasses import dataclass
@@ -64,7 +64,9 @@ class System:
         B = real_array("B", B, (n, None))
         d = B.shape[1]
         if d == 0:
-            raise ValueError("B must have at least one column (one per action coordinate); got none")
+            raise ValueError(
+                "B must have at least one column (one per action coordinate); got none"
+            )
         sigma = real_number("sigma", sigma, at_least=0.0)
         values = {
             "A": A,
@@ -170,7 +172,9 @@ def _covariance(noise: Array, n: int) -> Array:
         covariance = real_array("state_noise", noise, (n, n))
         scale = max(float(np.abs(covariance).max()), np.finfo(float).tiny)
         if np.abs(covariance - covariance.T).max() > 1e-10 * scale:
-            raise ValueError("state_noise must be a symmetric covariance; it differs from its transpose")
+            raise ValueError(
+                "state_noise must be a symmetric covariance; it differs from its transpose"
+            )
         smallest = float(np.linalg.eigvalsh(covariance).min())
         if smallest < -1e-10 * scale:
             raise ValueError(

@@ -57,14 +57,16 @@ def innovations_law(system: System, runs: Segments, observed: tuple[str, ...]) -
       runs: segments of the pass, as runs.
       observed: which of "last" (the epoch's last reward) and "total" (the sum) the policy sees.
     """
-    kinds = list(zip(runs.length.tolist(), runs.ends.tolist(), (runs.slot >= 0).tolist(), strict=True))
+    kinds = list(
+        zip(runs.length.tolist(), runs.ends.tolist(), (runs.slot >= 0).tolist(), strict=True)
+    )
     predict = {kind: _prediction(system, kind[0]) for kind in set(kinds)}
     columns = {kind: _observed(system.n, kind, observed) for kind in set(kinds)}
     rows: list[np.ndarray] = []
     fixed: dict[tuple[int, int, bool], tuple[int, np.ndarray]] = {}  # settled kinds: row and P
     P = np.zeros((system.n + 1, system.n + 1))  # of ζ = (w, S) with S the sum of v so far
     where = []
-    for kind, count in zip(kinds, runs.count.tolist(), strict=True):
+    for kind, count in zip(kinds, runs.repeats.tolist(), strict=True):
         first, row = len(rows), -1
         for place in range(count):
             joint = predict[kind](P)

@@ -61,7 +61,7 @@ class Pass(NamedTuple):
     @property
     def segments(self) -> int:
         """Steps of the scan."""
-        return int(self.runs.count.sum())
+        return int(self.runs.repeats.sum())
 
 
 def prepare(
@@ -124,10 +124,12 @@ def _run_batch(
         noise_key=jax.vmap(lambda k: jax.random.fold_in(k, 0))(key),
         policy_key=jax.vmap(lambda k: jax.random.fold_in(k, 1))(key),
         configuration=place.astype(np.int32),
-        params=jax.tree.map(lambda *leaves: np.moveaxis(cast(np.stack(leaves))[place], 0, -1), *params),
+        params=jax.tree.map(
+            lambda *leaves: np.moveaxis(cast(np.stack(leaves))[place], 0, -1), *params
+        ),
     )
     carry = _start(functions, settings.mesh, len(settings.rounds), world, lanes)
-    recorded = {name: [] for name in settings.record}
+    recorded: dict[str, list[np.ndarray]] = {name: [] for name in settings.record}
     for steps, rounds, first_block in _stretches(pass_, settings, seed):
         carry, seen = _advance(
             functions, settings.mesh, settings.record, world, lanes, carry, steps, first_block

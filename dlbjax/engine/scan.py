@@ -35,22 +35,34 @@ class Sum(NamedTuple):
         return self.value + self.error
 
 
-class World(NamedTuple):
-    """What all lanes share: the system over segments of each length, the arms, and the noise law."""
+class Maps(NamedTuple):
+    """The noise-free system over a segment of L rounds; in a table, one row per length."""
 
-    power: Array  # (L, n, n) A^L
-    response: Array  # (L, n, d) Σ_{k<L} A^k B
-    last_state: Array  # (L, n) (A^{L−1})ᵀω, from the state at the start to the last reward
-    last_action: Array  # (L, d) h^{[0,L−1]}, from the action to the last reward
-    sum_state: Array  # (L, n) Σ_{k<L} (A^k)ᵀω, from the state to the sum of rewards
-    sum_action: Array  # (L, d) Σ_{k<L} h^{[0,k]}, from the action to the sum of rewards
+    power: Array  # (n, n) A^L
+    response: Array  # (n, d) Σ_{k<L} A^k B
+    last_state: Array  # (n,) (A^{L−1})ᵀω, from the state at the start to the last reward
+    last_action: Array  # (d,) h^{[0,L−1]}, from the action to the last reward
+    sum_state: Array  # (n,) Σ_{k<L} (A^k)ᵀω, from the state to the sum of rewards
+    sum_action: Array  # (d,) Σ_{k<L} h^{[0,k]}, from the action to the sum of rewards
+
+
+class Gains(NamedTuple):
+    """How a segment's m normals enter (see engine.noise); in a table, one row per kind."""
+
+    K: Array  # (n, m) the predicted state
+    g: Array  # (m,) the last reward
+    k: Array  # (m,) the sum of rewards
+
+
+class World(NamedTuple):
+    """What all lanes share."""
+
+    maps: Maps
+    gains: Gains
     transient: Array  # (n,) (I − A)⁻ᵀω, from the shadow state to expected minus offline regret
     x1: Array  # (n,) initial state
     arms: Array  # (K, d) actions to choose among
     gaps: Array  # (K,) J* − J(u) of each
-    K: Array  # (J, n, m) noise law: see engine.noise
-    g: Array  # (J, m)
-    k: Array  # (J, m)
 
 
 class Lanes(NamedTuple):
@@ -115,11 +127,11 @@ def advance(
     steps: Steps, first_block: Array,
 ) -> tuple[Carry, dict[str, Array]]:  # fmt: skip
     """Run all lanes through a stretch of segments; returns the carry and what is recorded."""
-    m = world.g.shape[1]
+    m = world.gains.g.shape[1]
     dtype = world.gaps.dtype
 
-    def block(carry: tuple[Carry, Array], steps: Steps) -> tuple[tuple[Carry, Array], Any]:
-        carry, number = carry
+    def block(before: tuple[Carry, Array], steps: Steps) -> tuple[tuple[Carry, Array], Any]:
+        carry, number = before
         noise = steps.given
         if noise is None:
             noise = _draw(jax.random.normal, lanes.noise_key, number, (BLOCK, m), dtype)
@@ -127,18 +139,19 @@ def advance(
             jax.random.uniform, lanes.policy_key, number, (BLOCK, policy.uniforms), dtype
         )
         inputs = (steps._replace(given=None), noise, uniforms)
-        carry, seen = jax.lax.scan(partial(_segment, policy, record, world, lanes), carry, inputs)
+        segment = partial(_segment, policy, record, world, lanes)
+        carry, seen = jax.lax.scan(segment, carry, inputs)
         return (carry, number + 1), seen
 
     (carry, _), seen = jax.lax.scan(block, (carry, first_block), steps)
     return carry, seen
 
 
-def _draw(sampler, keys: Array, block: Array, shape: tuple[int, ...], dtype) -> Array:
+def _draw(sampler: Any, keys: Array, block: Array, shape: tuple[int, ...], dtype: Any) -> Array:
     """Random numbers of a block, (…shape, lanes), from each lane's own key and the block's number."""
-    return jax.vmap(
-        lambda key: sampler(jax.random.fold_in(key, block), shape, dtype), out_axes=-1
-    )(keys)
+    return jax.vmap(lambda key: sampler(jax.random.fold_in(key, block), shape, dtype), out_axes=-1)(
+        keys
+    )
 
 
 def _segment(
@@ -146,34 +159,21 @@ def _segment(
 ) -> tuple[Carry, dict[str, Array]]:
     step, noise, uniforms = inputs
     # What depends on time only is looked up once, not per lane.
-    here = jax.tree.map(lambda table: table[step.map], _Maps(*world[: len(_Maps._fields)]))
-    law = jax.tree.map(lambda table: table[step.noise], _Law(world.K, world.g, world.k))
+    maps = jax.tree.map(lambda table: table[step.map], world.maps)
+    gains = jax.tree.map(lambda table: table[step.noise], world.gains)
     plan = jax.tree.map(lambda leaf: leaf[..., lanes.configuration], step.plan)
-    lane = partial(_lane_segment, policy, record, world, here, law, step._replace(plan=None))
+    lane = partial(_lane_segment, policy, record, world, maps, gains, step._replace(plan=None))
     reports = carry.reports
     carry, regrets, seen = jax.vmap(lane, in_axes=-1, out_axes=-1)(
         carry._replace(reports=None), lanes.params, plan, noise, uniforms
     )
-    return carry._replace(reports=reports.at[step.slot].set(regrets)), seen
-
-
-class _Maps(NamedTuple):
-    power: Array
-    response: Array
-    last_state: Array
-    last_action: Array
-    sum_state: Array
-    sum_action: Array
-
-
-class _Law(NamedTuple):
-    K: Array
-    g: Array
-    k: Array
+    # Not `.at[].set`, which becomes a scatter and took as long as the rest of the step.
+    reports = jax.lax.dynamic_update_index_in_dim(reports, regrets, step.slot, 0)
+    return carry._replace(reports=reports), seen
 
 
 def _lane_segment(
-    policy: Policy, record: tuple[str, ...], world: World, here: _Maps, law: _Law, step: Steps,
+    policy: Policy, record: tuple[str, ...], world: World, maps: Maps, gains: Gains, step: Steps,
     carry: Carry, params: Any, plan: Any, e: Array, uniforms: Array,
 ) -> tuple[Carry, Array, dict[str, Array]]:  # fmt: skip
     """One run through one segment."""
@@ -183,12 +183,12 @@ def _lane_segment(
     u = world.arms[action]
     z, w = carry.shadow, carry.disturbance
 
-    last = here.last_state @ (z + w) + here.last_action @ u + law.g @ e
-    noise_sum = here.sum_state @ w + law.k @ e
+    last = maps.last_state @ (z + w) + maps.last_action @ u + gains.g @ e
+    noise_sum = maps.sum_state @ w + gains.k @ e
     total = None
     if "total" in policy.feedback:
         before = jnp.where(step.starts, 0, carry.total)
-        total = before + here.sum_state @ z + here.sum_action @ u + noise_sum
+        total = before + maps.sum_state @ z + maps.sum_action @ u + noise_sum
     feedback = Feedback(
         action, u, last if "last" in policy.feedback else None, total, step.epoch_length
     )
@@ -197,8 +197,8 @@ def _lane_segment(
     carry = carry._replace(
         policy=jax.tree.map(lambda new, old: jnp.where(step.ends, new, old), updated, carry.policy),
         action=action,
-        shadow=here.power @ z + here.response @ u,
-        disturbance=here.power @ w + law.K @ e,
+        shadow=maps.power @ z + maps.response @ u,
+        disturbance=maps.power @ w + gains.K @ e,
         offline=carry.offline.add(world.gaps[action] * step.length.astype(world.gaps.dtype)),
         noise=carry.noise.add(noise_sum),
         total=carry.total if total is None else total,

@@ -13,16 +13,16 @@ from dlbjax.epochs import Epochs
 
 
 class Segments(NamedTuple):
-    """Columns over segments; in a table of runs, `count` segments in a row differ in time only."""
+    """Columns over segments; in a table of runs, `repeats` segments in a row differ in time only."""
 
     length: np.ndarray  # rounds; 0 where the regret is reported
     starts: np.ndarray  # whether an epoch starts here
     ends: np.ndarray  # whether an epoch ends here
     slot: np.ndarray  # which report is written, −1 for none
-    index: np.ndarray  # number of the epoch, from 1
-    start: np.ndarray  # rounds completed before that epoch
+    epoch: np.ndarray  # number of the epoch, from 1
+    epoch_start: np.ndarray  # rounds completed before that epoch
     epoch_length: np.ndarray  # rounds of the whole epoch
-    count: np.ndarray  # how many such segments follow each other
+    repeats: np.ndarray  # how many such segments follow each other
 
 
 def cut(epochs: Epochs, reports: np.ndarray) -> Segments:
@@ -45,7 +45,7 @@ def cut(epochs: Epochs, reports: np.ndarray) -> Segments:
                 rows.append((length, 1, 1, -1, index, begin, length, whole))
                 begin, index = begin + whole * length, index + whole
             while slot < len(reports) and reports[slot] == begin:
-                rows.append((0, 0, 0, slot, index, begin, length, 1))
+                rows.append((0, 0, 0, slot, index - 1, begin, length, 1))
                 slot += 1
             done = begin
             while begin < end and slot < len(reports) and reports[slot] < begin + length:
@@ -62,20 +62,20 @@ def cut(epochs: Epochs, reports: np.ndarray) -> Segments:
 
 def round_by_round(runs: Segments) -> Segments:
     """The same runs for a pass that steps through single rounds, to record or replay every one."""
-    return runs._replace(count=runs.count * np.maximum(runs.length, 1))
+    return runs._replace(repeats=runs.repeats * np.maximum(runs.length, 1))
 
 
 def expand(runs: Segments, numbers: np.ndarray) -> tuple[Segments, np.ndarray, np.ndarray]:
     """Segments by their number: the segments, the run each belongs to, and its place in the run."""
-    ends = np.cumsum(runs.count)
+    ends = np.cumsum(runs.repeats)
     run = np.searchsorted(ends, numbers, side="right")
-    place = numbers - (ends - runs.count)[run]
+    place = numbers - (ends - runs.repeats)[run]
     found = Segments(*(column[run] for column in runs))
     return (
         found._replace(
-            index=found.index + place,
-            start=found.start + place * found.length,
-            count=np.ones_like(place),
+            epoch=found.epoch + place,
+            epoch_start=found.epoch_start + place * found.length,
+            repeats=np.ones_like(place),
         ),
         run,
         place,
@@ -86,11 +86,11 @@ def expand_rounds(runs: Segments, numbers: np.ndarray) -> Segments:
     """Single rounds by their number, from runs made by `round_by_round`."""
     found, run, place = expand(runs, numbers)
     length = np.maximum(found.length, 1)
-    epoch, inside = place // length, place % length
+    number, inside = place // length, place % length
     return found._replace(
         length=np.minimum(found.length, 1),
         starts=found.starts * (inside == 0),
         ends=found.ends * (inside == length - 1),
-        index=runs.index[run] + epoch,
-        start=runs.start[run] + epoch * found.length,
+        epoch=runs.epoch[run] + number,
+        epoch_start=runs.epoch_start[run] + number * found.length,
     )

@@ -54,8 +54,8 @@ def simulate(
         that is none), "rewards", "states". Costs memory in proportion to the horizon. Rewards and
         states make the pass go round by round, which changes a seed's path though not its law.
       rounds: rounds after which the regret is reported; by default about 300, spread over the linear
-        and the logarithmic axis. They are part of what a seed means: other reporting rounds give
-        another path of the same law.
+        and the logarithmic axis. The horizon is always among them. They are part of what a seed
+        means: other reporting rounds give another path of the same law.
       dtype: float64, or float32 for speed on a GPU.
       batch: most runs to advance together.
       chunk: blocks of 256 steps per call of the compiled program.
@@ -145,9 +145,15 @@ def _alike(one: Policy, other: Policy) -> bool:
         one[:3] == other[:3]
         and one.feedback == other.feedback
         and one.uniforms == other.uniforms
-        and np.array_equal(one.arms, other.arms)
+        and _same_arms(one.arms, other.arms)
         and (one.plan is None) == (other.plan is None)
     )
+
+
+def _same_arms(one: np.ndarray | None, other: np.ndarray | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return np.array_equal(one, other)
 
 
 def _result(
@@ -169,8 +175,9 @@ def _result(
     regrets = np.moveaxis(regrets, -1, 0).reshape(3, *shape, *regrets.shape[1:3])
     recorded = {field: values.reshape(*shape, *values.shape[1:]) for field, values in whole.items()}
     policy = grid.policies[0]
+    realised, expected, offline = regrets
     return Result(
-        settings.rounds, *regrets, seeds=settings.seeds, axes=dict(grid.axes),
+        settings.rounds, realised, expected, offline, seeds=settings.seeds, axes=dict(grid.axes),
         name=name or policy.name, config=_config(problem, grid, settings), **recorded,
     )  # fmt: skip
 
@@ -227,13 +234,19 @@ def _seeds(seeds: Any, noise: Noise | None) -> np.ndarray:
     else:
         chosen = np.asarray(seeds)
         if chosen.ndim != 1 or chosen.size == 0 or chosen.dtype.kind not in "iu":
-            raise ValueError(f"seeds must be a number of runs or a list of whole numbers; got {seeds!r}")
+            raise ValueError(
+                f"seeds must be a number of runs or a list of whole numbers; got {seeds!r}"
+            )
         if len(np.unique(chosen)) < len(chosen):
             raise ValueError("seeds must be distinct: a repeated seed repeats its run")
         if chosen.min() < 0 or chosen.max() > _LONGEST:
-            raise ValueError(f"seeds must lie from 0 to {_LONGEST}; got {chosen.min()}..{chosen.max()}")
+            raise ValueError(
+                f"seeds must lie from 0 to {_LONGEST}; got {chosen.min()}..{chosen.max()}"
+            )
     if noise is not None and len(chosen) != runs:
-        raise ValueError(f"noise is for {runs} runs, but seeds asks for {len(chosen)}; leave seeds out")
+        raise ValueError(
+            f"noise is for {runs} runs, but seeds asks for {len(chosen)}; leave seeds out"
+        )
     return chosen.astype(np.int64)
 
 
@@ -247,7 +260,7 @@ def _reporting_rounds(rounds: Any, horizon: int) -> np.ndarray:
         raise ValueError(f"rounds must be a list of whole numbers; got {rounds!r}")
     if np.any(np.diff(chosen) <= 0) or chosen[0] < 1 or chosen[-1] > horizon:
         raise ValueError(f"rounds must increase strictly within 1..{horizon}; got {rounds!r}")
-    return chosen.astype(np.int64)
+    return np.union1d(chosen, horizon).astype(np.int64)
 
 
 def _check_noise(noise: Noise | None, horizon: int, n: int) -> Noise | None:

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from dlbjax.engine.noise import NoiseLaw
-from dlbjax.engine.scan import BLOCK, Steps, World
+from dlbjax.engine.scan import BLOCK, Gains, Maps, Steps, World
 from dlbjax.engine.segments import Segments, expand, expand_rounds
 from dlbjax.policies.policy import Epoch, Policy
 from dlbjax.problem import Problem
@@ -22,16 +22,13 @@ def build_world(problem: Problem, arms: np.ndarray, lengths: np.ndarray, law: No
     """Tables for a pass, float64. The noise law's last row, for padding, is zero."""
     system = problem.system
     maps = [_maps(system, int(length)) for length in lengths]
-    stacked = [_padded(np.stack(column), 64) for column in zip(*maps, strict=True)]
     return World(
-        *stacked,
+        maps=Maps(*(_padded(np.stack(column), 64) for column in zip(*maps, strict=True))),
+        gains=Gains(_padded(law.K, 8192), _padded(law.g, 8192), _padded(law.k, 8192)),
         transient=np.linalg.solve((np.eye(system.n) - system.A).T, system.omega),
         x1=system.x1,
         arms=arms,
         gaps=problem.optimal_value - arms @ problem.h,
-        K=_padded(law.K, 8192),
-        g=_padded(law.g, 8192),
-        k=_padded(law.k, 8192),
     )
 
 
@@ -40,7 +37,7 @@ def build_steps(
     arms: np.ndarray, first: int, blocks: int, slots: int, single_rounds: bool,
 ) -> Steps:  # fmt: skip
     """Segments first..first+blocks·BLOCK−1 with all that depends on time only, for one call."""
-    total = int(runs.count.sum())
+    total = int(runs.repeats.sum())
     numbers = np.arange(first, min(first + blocks * BLOCK, total))
     if single_rounds:
         segments = expand_rounds(runs, numbers)
@@ -48,7 +45,7 @@ def build_steps(
     else:
         segments, run, place = expand(runs, numbers)
         noise = law.row(run, place)
-    epoch = Epoch(segments.index, segments.start, segments.epoch_length)
+    epoch = Epoch(segments.epoch, segments.epoch_start, segments.epoch_length)
     plans = [None if p.plan is None else p.plan(horizon, arms, epoch) for p in policies]
     plan = jax.tree.map(lambda *leaves: np.stack(leaves, axis=-1), *plans)
 
@@ -67,19 +64,18 @@ def build_steps(
         starts=shaped(segments.starts.astype(bool), False),
         ends=shaped(segments.ends.astype(bool), False),
         slot=counted(np.where(segments.slot < 0, slots, segments.slot), slots),
-        index=counted(segments.index, 1),
-        start=counted(segments.start, 0),
+        index=counted(segments.epoch, 1),
+        start=counted(segments.epoch_start, 0),
         epoch_length=counted(segments.epoch_length, 1),
         plan=jax.tree.map(lambda leaf: shaped(np.asarray(leaf), 0), plan),
     )
 
 
-def _maps(system: System, length: int) -> tuple[np.ndarray, ...]:
-    """The first fields of `World` for one length, from powers of one matrix on (z, u, Σy)."""
+def _maps(system: System, length: int) -> Maps:
+    """The maps for one length, from powers of one matrix on (z, u, Σy)."""
     n, d = system.n, system.d
     if length == 0:
-        zeros = np.zeros(n), np.zeros(d)
-        return np.eye(n), np.zeros((n, d)), *zeros, *zeros
+        return Maps(np.eye(n), np.zeros((n, d)), *[np.zeros(n), np.zeros(d)] * 2)
     round = np.block(
         [
             [system.A, system.B, np.zeros((n, 1))],
@@ -90,13 +86,13 @@ def _maps(system: System, length: int) -> tuple[np.ndarray, ...]:
     before = np.linalg.matrix_power(round, length - 1)
     after = round @ before
     last = np.r_[system.omega, system.theta, 0.0] @ before
-    return (
-        after[:n, :n],
-        after[:n, n : n + d],
-        last[:n],
-        last[n : n + d],
-        after[-1, :n],
-        after[-1, n : n + d],
+    return Maps(
+        power=after[:n, :n],
+        response=after[:n, n : n + d],
+        last_state=last[:n],
+        last_action=last[n : n + d],
+        sum_state=after[-1, :n],
+        sum_action=after[-1, n : n + d],
     )
 
 
@@ -105,5 +101,5 @@ def _padded(table: np.ndarray, least: int) -> np.ndarray:
 
     Other values of ρ̄ or σ then reuse the compiled program.
     """
-    rows = max(least, 1 << int(len(table)).bit_length())
+    rows = max(least, 1 << len(table).bit_length())
     return np.concatenate([table, np.zeros((rows - len(table), *table.shape[1:]))])

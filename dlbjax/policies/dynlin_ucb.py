@@ -27,7 +27,7 @@ def init(params: Params, vertices: Array, key: Array) -> Ridge:
 
 
 def act(params: Params, vertices: Array, state: Ridge, epoch: Epoch) -> Array:
-    """u = argmax UCB(u), UCB(u) = ⟨ĥ,u⟩ + β‖u‖_{V⁻¹} (line 4); held for 1 + H_m rounds."""
+    """U = argmax UCB(u), UCB(u) = ⟨ĥ,u⟩ + β‖u‖_{V⁻¹} (line 4); held for 1 + H_m rounds."""
     chosen = optimistic(state, epoch.plan, vertices)
     return jnp.where((epoch.index == 1) & (params.first >= 0), params.first, chosen)
 
@@ -128,17 +128,17 @@ def _dynlin_ucb(
 
     def plan(horizon: int, vertices: np.ndarray, epoch: Epoch) -> Array:
         if first is not None and first >= len(vertices):
-            raise ValueError(f"first must be the index of one of {len(vertices)} vertices; got {first}")
+            raise ValueError(
+                f"first must be the index of one of {len(vertices)} vertices; got {first}"
+            )
         if radius is not None:
-            if len(epoch.index) and epoch.index[-1] > len(radius):
+            if epoch.index.max(initial=0) > len(radius):
                 raise ValueError(
-                    f"beta has {len(radius)} values; epoch {epoch.index[-1]} needs one more"
+                    f"beta must hold a value for every epoch; got {len(radius)}, and more epochs start"
                 )
             return radius[epoch.index - 1]
         confidence = 1 / horizon if delta is None else delta
         d = vertices.shape[1]
         return exploration(bounds, ridge_parameter(horizon), confidence, d, epoch.start)
 
-    return Policy(
-        init, act, update, epochs, params, plan, feedback=("last",), name="DynLin-UCB"
-    )
+    return Policy(init, act, update, epochs, params, plan, feedback=("last",), name="DynLin-UCB")

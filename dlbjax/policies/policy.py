@@ -85,9 +85,7 @@ class PolicyGrid(NamedTuple):
     policies: Sequence[Policy]
 
 
-def over_grid(
-    make: Callable[..., Policy], bounds: Bounds, **hyper: Any
-) -> Policy | PolicyGrid:
+def over_grid(make: Callable[..., Policy], bounds: Bounds, **hyper: Any) -> Policy | PolicyGrid:
     """`make(bounds, **hyper)`, once for every combination of the arguments that are lists.
 
     Fields of the bounds that are lists vary together, as one axis; every other list is an axis of
@@ -105,7 +103,9 @@ def over_grid(
             raise ValueError(
                 f"{name} must be a number or a list of numbers; got shape {np.shape(value)}"
             )
-    made = [make(first, **dict(zip(hyper, rest, strict=True))) for first, *rest in product(*choices)]
+    made = [
+        make(first, **dict(zip(hyper, rest, strict=True))) for first, *rest in product(*choices)
+    ]
     return PolicyGrid(axes, made) if axes else made[0]
 
 

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 
 from dlbjax._arrays import Array
@@ -27,14 +28,14 @@ def observe(state: Ridge, action: Array, reward: Array) -> Ridge:
 def optimistic(state: Ridge, beta: Array, vertices: Array) -> Array:
     """Index of argmax_u ⟨ĥ, u⟩ + β‖u‖_{V⁻¹} with ĥ = V⁻¹b, over the vertices."""
     inverse = inverse_of_positive(state.V)
-    estimate = inverse @ state.b
+    estimate = jnp.sum(inverse * state.b[None, :], axis=1)
     width = jnp.sqrt(jnp.sum((vertices @ inverse) * vertices, axis=1))
     return first_best(vertices @ estimate + beta * width)
 
 
 def first_best(values: Array) -> Array:
     """The first index whose value is within 1e-12 of the largest, so that rounding decides nothing."""
-    return jnp.argmax(values >= jnp.max(values) - 1e-12)
+    return jax.lax.argmax(values >= jnp.max(values) - 1e-12, 0, jnp.int32)
 
 
 def inverse_of_positive(matrix: Array) -> Array:

@@ -1,0 +1,61 @@
+"""The `dlbjax` command."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import dlbjax
+
+_FIGURES = ("figure2",)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse the command line and run it; returns the exit code."""
+    args = _parser().parse_args(arguments)
+    try:
+        return args.run(args)
+    except (ValueError, OSError) as error:
+        print(f"dlbjax: {error}", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="dlbjax", description="A laboratory for Dynamical Linear Bandits."
+    )
+    parser.add_argument("--version", action="version", version=f"dlbjax {dlbjax.__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    reproduce = commands.add_parser(
+        "reproduce",
+        help="run the paper's experiments and draw its figures",
+        description="Run an experiment of the paper at its own size (T = 10^6, 50 runs) and write its "
+        "figure (PNG and PDF) and its result (.npz).",
+        epilog="example: dlbjax reproduce figure2 --horizon 100000 --seeds 20 --out results",
+    )
+    reproduce.add_argument(
+        "figure", nargs="?", choices=_FIGURES, default="figure2",
+        help="figure2: sensitivity of DynLin-UCB to the rho_bar it is told",
+    )  # fmt: skip
+    reproduce.add_argument(
+        "--horizon", type=int, default=1_000_000, help="rounds (default 1000000)"
+    )
+    reproduce.add_argument("--seeds", type=int, default=50, help="runs (default 50)")
+    reproduce.add_argument(
+        "--out", type=Path, default=Path("results"), help="folder (default results)"
+    )
+    reproduce.set_defaults(run=_reproduce)
+    return parser
+
+
+def _reproduce(args: argparse.Namespace) -> int:
+    from dlbjax.experiments import report
+
+    args.out.mkdir(parents=True, exist_ok=True)
+    for path in report.figure2(args.out, args.horizon, args.seeds):
+        print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
