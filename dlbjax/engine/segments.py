@@ -44,19 +44,20 @@ def cut(epochs: Epochs, reports: np.ndarray) -> Segments:
             if whole:
                 rows.append((length, 1, 1, -1, index, begin, length, whole))
                 begin, index = begin + whole * length, index + whole
-            while slot < len(reports) and reports[slot] == begin:
-                rows.append((0, 0, 0, slot, index - 1, begin, length, 1))
-                slot += 1
-            done = begin
-            while begin < end and slot < len(reports) and reports[slot] < begin + length:
-                piece = int(reports[slot]) - done
-                rows.append((piece, done == begin, 0, -1, index, begin, length, 1))
-                rows.append((0, 0, 0, slot, index, begin, length, 1))
-                done += piece
-                slot += 1
-            if done > begin and slot < len(reports):
+            else:  # the next report falls inside this epoch
+                done = begin
+                while slot < len(reports) and reports[slot] < begin + length:
+                    piece = int(reports[slot]) - done
+                    rows.append((piece, done == begin, 0, -1, index, begin, length, 1))
+                    rows.append((0, 0, 0, slot, index, begin, length, 1))
+                    done, slot = done + piece, slot + 1
+                if slot == len(reports):
+                    break
                 rows.append((begin + length - done, 0, 1, -1, index, begin, length, 1))
                 begin, index = begin + length, index + 1
+            if slot < len(reports) and reports[slot] == begin:
+                rows.append((0, 0, 0, slot, index - 1, begin - length, length, 1))
+                slot += 1
     return Segments(*np.array(rows, dtype=np.int64).T)
 
 
