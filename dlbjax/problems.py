@@ -12,7 +12,7 @@ def synthetic(sigma: float = 0.01) -> Problem:
 
     Note:
       The paper prints B₁₁ = 0.25. Only B₁₁ = 0.45 gives the h = (0.56, 0.5, 0.11), u* = (1, 0.5, 0)
-      and J* = 0.81 that it states, and it is what is used here. See ERRATA.md.
+      and J* = 0.81 that it states, and it is what is used here. See dlbjax/ERRATA.md.
 
     >>> import dlbjax as dlb
     >>> dlb.problems.synthetic().h.round(4)

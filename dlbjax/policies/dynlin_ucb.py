@@ -43,7 +43,7 @@ def exploration(bounds: Bounds, lam: Array, delta: Array, d: int, rounds: Array)
     β_t = c̄₁/√λ·log(e(t+1)) + c̄₂√λ + √(2σ̄²(log(1/δ) + (d/2)·log(1 + tU²/(dλ))))
 
     Warning:
-      The bias term is one power of ρ too small for the theorem it rests on (see ERRATA.md). It is
+      The bias term is one power of ρ too small for the theorem it rests on (see dlbjax/ERRATA.md). It is
       kept as printed: dividing c̄₁ by ρ̄, which suffices, triples the regret on the synthetic problem.
 
     Args:

@@ -1,0 +1,36 @@
+# Needs python3 (3.11 or newer) and make; everything else goes into .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: help test reproduce format clean
+
+help:
+	@echo "make reproduce  run the paper's experiment at full size, into results/"
+	@echo "make test       check formatting, types and behaviour"
+	@echo "make format     let ruff format and mend the code"
+	@echo "make clean      remove the environment and what was built"
+
+.venv/base: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+.venv/test: .venv/base
+	$(BIN)/python -m pip install --quiet --editable ".[test]"
+	@touch $@
+
+test: .venv/test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+reproduce: .venv/base
+	$(BIN)/dlbjax reproduce --out results
+
+format: .venv/test
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf .venv build results *.egg-info .pytest_cache .mypy_cache .ruff_cache
