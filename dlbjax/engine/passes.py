@@ -177,8 +177,9 @@ def _given(noise: Noise, length: np.ndarray, done: int, seed: np.ndarray) -> np.
 def _traced_part(policy: Policy) -> Policy:
     """What of a policy is compiled in: its functions, and not its numbers."""
     return Policy(
-        policy.init, policy.act, policy.update, feedback=policy.feedback, uniforms=policy.uniforms
-    )
+        policy.init, policy.act, policy.update,
+        feedback=policy.feedback, uniforms=policy.uniforms, lanes=policy.lanes,
+    )  # fmt: skip
 
 
 def _of(value: Any, horizon: int) -> Any:

@@ -4,13 +4,16 @@ Everything here is a pure function of arrays. The functions of a policy are writ
 mapped over the lanes (runs) inside the scan's body, so that arrays are (…, lanes) throughout.
 """
 
+import math
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from dlbjax._arrays import Array
+from dlbjax._small import dot, matvec
 from dlbjax.policies.policy import Epoch, Feedback, Policy
 
 BLOCK = 256  # segments whose random numbers are drawn together; part of what a seed means
@@ -108,10 +111,8 @@ def start(policy: Policy, world: World, lanes: Lanes, reports: int) -> Carry:
     count = lanes.configuration.shape[0]
     dtype = world.gaps.dtype
     zeros = jnp.zeros(count, dtype)
-    init = jax.vmap(policy.init, in_axes=(-1, None, 0), out_axes=-1)
-    states = jax.tree.map(jnp.asarray, init(lanes.params, world.arms, lanes.policy_key))
     return Carry(
-        policy=states,
+        policy=_over_lanes(policy).init(lanes.params, world.arms[..., None], lanes.policy_key),
         action=jnp.zeros(count, jnp.int32),
         shadow=jnp.tile(world.x1[:, None], (1, count)),
         disturbance=jnp.zeros((world.x1.shape[0], count), dtype),
@@ -138,13 +139,81 @@ def advance(
         uniforms = _draw(
             jax.random.uniform, lanes.policy_key, number, (BLOCK, policy.uniforms), dtype
         )
-        inputs = (steps._replace(given=None), noise, uniforms)
-        segment = partial(_segment, policy, record, world, lanes)
-        carry, seen = jax.lax.scan(segment, carry, inputs)
+        maps = jax.tree.map(lambda table: table[steps.map], world.maps)
+        gains = jax.tree.map(lambda table: table[steps.noise], world.gains)
+        numbers = (steps.length.astype(dtype), steps.plan)
+        floats, unpack_floats = _pack((maps, gains, numbers))
+        whole = (steps.starts, steps.ends, steps.slot, steps.index, steps.start, steps.epoch_length)
+        ints, unpack_ints = _pack(whole)
+
+        def segment(carry: Carry, inputs: Any) -> tuple[Carry, dict[str, Array]]:
+            floats, ints, noise, uniforms = inputs
+            maps, gains, (length, plan) = unpack_floats(floats)
+            starts, ends, slot, index, start, epoch_length = unpack_ints(ints)
+            now = Now(maps, gains, length, starts != 0, ends != 0, slot, index, start, epoch_length)
+            plan = jax.tree.map(lambda leaf: leaf[..., lanes.configuration], plan)
+            return _segment(policy, record, world, lanes, carry, now, plan, noise, uniforms)
+
+        carry, seen = jax.lax.scan(segment, carry, (floats, ints, noise, uniforms))
         return (carry, number + 1), seen
 
     (carry, _), seen = jax.lax.scan(block, (carry, first_block), steps)
     return carry, seen
+
+
+class Now(NamedTuple):
+    """What depends on time only, at one segment: looked up once for all lanes."""
+
+    maps: Maps
+    gains: Gains
+    length: Array
+    starts: Array
+    ends: Array
+    slot: Array
+    index: Array
+    start: Array
+    epoch_length: Array
+
+
+def _pack(tree: Any) -> tuple[Array, Any]:
+    """A pytree of (BLOCK, …) arrays as one (BLOCK, numbers) array, and what takes a row apart.
+
+    A scan slices each array it runs over once a step; one slice instead of twenty.
+    """
+    leaves, structure = jax.tree.flatten(tree)
+    shapes = [leaf.shape[1:] for leaf in leaves]
+    ends = np.cumsum([math.prod(shape) for shape in shapes])
+
+    def unpack(row: Array) -> Any:
+        parts = [
+            row[end - math.prod(shape) : end].reshape(shape)
+            for shape, end in zip(shapes, ends, strict=True)
+        ]
+        return jax.tree.unflatten(structure, parts)
+
+    dtype = jnp.result_type(*leaves)
+    flat = [leaf.reshape(BLOCK, -1).astype(dtype) for leaf in leaves]
+    return jnp.concatenate(flat, axis=1), unpack
+
+
+def _over_lanes(policy: Policy) -> Policy:
+    """The policy with functions of all lanes at once."""
+    if policy.lanes:
+        return policy
+    over = partial(jax.vmap, out_axes=-1)
+
+    def init(params: Any, arms: Array, keys: Array) -> Any:
+        return over(policy.init, in_axes=(-1, None, 0))(params, arms[..., 0], keys)
+
+    def act(params: Any, arms: Array, state: Any, epoch: Epoch) -> Array:
+        axes = Epoch(None, None, None, -1, -1)
+        return over(policy.act, in_axes=(-1, None, -1, axes))(params, arms[..., 0], state, epoch)
+
+    def update(params: Any, state: Any, feedback: Feedback) -> Any:
+        axes = Feedback(-1, -1, -1, -1, None)
+        return over(policy.update, in_axes=(-1, -1, axes))(params, state, feedback)
+
+    return policy._replace(init=init, act=act, update=update)
 
 
 def _draw(sampler: Any, keys: Array, block: Array, shape: tuple[int, ...], dtype: Any) -> Array:
@@ -155,56 +224,46 @@ def _draw(sampler: Any, keys: Array, block: Array, shape: tuple[int, ...], dtype
 
 
 def _segment(
-    policy: Policy, record: tuple[str, ...], world: World, lanes: Lanes, carry: Carry, inputs: Any
-) -> tuple[Carry, dict[str, Array]]:
-    step, noise, uniforms = inputs
-    # What depends on time only is looked up once, not per lane.
-    maps = jax.tree.map(lambda table: table[step.map], world.maps)
-    gains = jax.tree.map(lambda table: table[step.noise], world.gains)
-    plan = jax.tree.map(lambda leaf: leaf[..., lanes.configuration], step.plan)
-    lane = partial(_lane_segment, policy, record, world, maps, gains, step._replace(plan=None))
-    reports = carry.reports
-    carry, regrets, seen = jax.vmap(lane, in_axes=-1, out_axes=-1)(
-        carry._replace(reports=None), lanes.params, plan, noise, uniforms
-    )
-    # Not `.at[].set`, which becomes a scatter and took as long as the rest of the step.
-    reports = jax.lax.dynamic_update_index_in_dim(reports, regrets, step.slot, 0)
-    return carry._replace(reports=reports), seen
-
-
-def _lane_segment(
-    policy: Policy, record: tuple[str, ...], world: World, maps: Maps, gains: Gains, step: Steps,
-    carry: Carry, params: Any, plan: Any, e: Array, uniforms: Array,
-) -> tuple[Carry, Array, dict[str, Array]]:  # fmt: skip
-    """One run through one segment."""
-    epoch = Epoch(step.index, step.start, step.epoch_length, plan, uniforms)
-    chosen = jnp.asarray(policy.act(params, world.arms, carry.policy, epoch), jnp.int32)
-    action = jnp.where(step.starts, chosen, carry.action)
-    u = world.arms[action]
+    policy: Policy, record: tuple[str, ...], world: World, lanes: Lanes, carry: Carry, now: Now,
+    plan: Any, e: Array, uniforms: Array,
+) -> tuple[Carry, dict[str, Array]]:  # fmt: skip
+    """All runs through one segment."""
+    maps, gains = jax.tree.map(lambda shared: shared[..., None], (now.maps, now.gains))
+    arms, transient = world.arms[..., None], world.transient[:, None]
+    learner = _over_lanes(policy)
     z, w = carry.shadow, carry.disturbance
 
-    last = maps.last_state @ (z + w) + maps.last_action @ u + gains.g @ e
-    noise_sum = maps.sum_state @ w + gains.k @ e
+    epoch = Epoch(now.index, now.start, now.epoch_length, plan, uniforms)
+    chosen = learner.act(lanes.params, arms, carry.policy, epoch)
+    action = jnp.where(now.starts, jnp.asarray(chosen, jnp.int32), carry.action)
+    u = world.arms.T[:, action]
+
+    last = dot(maps.last_state, z + w) + dot(maps.last_action, u) + dot(gains.g, e)
+    noise_sum = dot(maps.sum_state, w) + dot(gains.k, e)
     total = None
     if "total" in policy.feedback:
-        before = jnp.where(step.starts, 0, carry.total)
-        total = before + maps.sum_state @ z + maps.sum_action @ u + noise_sum
+        before = jnp.where(now.starts, 0, carry.total)
+        total = before + dot(maps.sum_state, z) + dot(maps.sum_action, u) + noise_sum
     feedback = Feedback(
-        action, u, last if "last" in policy.feedback else None, total, step.epoch_length
+        action, u, last if "last" in policy.feedback else None, total, now.epoch_length
     )
-    updated = policy.update(params, carry.policy, feedback)
+    updated = learner.update(lanes.params, carry.policy, feedback)
 
-    carry = carry._replace(
-        policy=jax.tree.map(lambda new, old: jnp.where(step.ends, new, old), updated, carry.policy),
+    offline = carry.offline.add(world.gaps[action] * now.length)
+    noise = carry.noise.add(noise_sum)
+    shadow = matvec(maps.power, z) + matvec(maps.response, u)
+    expected = offline.result + dot(transient, shadow - world.x1[:, None])
+    regrets = jnp.stack([expected - noise.result, expected, offline.result])
+    carry = Carry(
+        policy=jax.tree.map(lambda new, old: jnp.where(now.ends, new, old), updated, carry.policy),
         action=action,
-        shadow=maps.power @ z + maps.response @ u,
-        disturbance=maps.power @ w + gains.K @ e,
-        offline=carry.offline.add(world.gaps[action] * step.length.astype(world.gaps.dtype)),
-        noise=carry.noise.add(noise_sum),
+        shadow=shadow,
+        disturbance=matvec(maps.power, w) + matvec(gains.K, e),
+        offline=offline,
+        noise=noise,
         total=carry.total if total is None else total,
+        # Not `.at[].set`, which becomes a scatter and takes as long as the rest of the step.
+        reports=jax.lax.dynamic_update_index_in_dim(carry.reports, regrets, now.slot, 0),
     )
-    offline = carry.offline.result
-    expected = offline + world.transient @ (carry.shadow - world.x1)
-    realised = expected - carry.noise.result
     seen = {"actions": action, "rewards": last, "states": z + w}
-    return carry, jnp.stack([realised, expected, offline]), {name: seen[name] for name in record}
+    return carry, {name: seen[name] for name in record}

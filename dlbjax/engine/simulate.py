@@ -143,8 +143,7 @@ def _alike(one: Policy, other: Policy) -> bool:
     """Whether two policies differ in their numbers only."""
     return (
         one[:3] == other[:3]
-        and one.feedback == other.feedback
-        and one.uniforms == other.uniforms
+        and (one.feedback, one.uniforms, one.lanes) == (other.feedback, other.uniforms, other.lanes)
         and _same_arms(one.arms, other.arms)
         and (one.plan is None) == (other.plan is None)
     )

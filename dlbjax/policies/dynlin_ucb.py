@@ -141,4 +141,6 @@ def _dynlin_ucb(
         d = vertices.shape[1]
         return exploration(bounds, ridge_parameter(horizon), confidence, d, epoch.start)
 
-    return Policy(init, act, update, epochs, params, plan, feedback=("last",), name="DynLin-UCB")
+    return Policy(
+        init, act, update, epochs, params, plan, feedback=("last",), lanes=True, name="DynLin-UCB"
+    )

@@ -48,6 +48,8 @@ class Policy(NamedTuple):
       arms: (K, d) the actions it chooses among, where they are not the problem's vertices.
       feedback: which of "last" and "total" it observes. Each costs a random number per epoch.
       uniforms: random numbers it wants for each decision.
+      lanes: whether the functions take all runs at once, every array with a trailing axis of runs
+        (of length one where it is shared). By default they are written for one run and mapped.
       name: for legends and files.
 
     >>> import dlbjax as dlb, jax.numpy as jnp
@@ -70,6 +72,7 @@ class Policy(NamedTuple):
     arms: np.ndarray | None = None
     feedback: tuple[str, ...] = ("last", "total")
     uniforms: int = 0
+    lanes: bool = False
     name: str = "policy"
 
 

@@ -1,0 +1,65 @@
+"""Products and searches over a few numbers, written out so that they cost their arithmetic.
+
+Everything here works on the leading axes and leaves a trailing axis of lanes (runs) alone, if there
+is one: the same code serves one run, a `vmap` over runs, and all runs at once. An array that all
+lanes share has a trailing axis of length one.
+
+A product with a 3 × 3 matrix, over many lanes, is a handful of vector operations. As a `dot` XLA hands
+it to a library with a thread pool, which takes several times as long; written out term by term it
+fuses with its neighbours.
+"""
+
+import jax.numpy as jnp
+
+from dlbjax._arrays import Array
+
+_WRITTEN_OUT = 16  # terms; beyond, a contraction pays for itself
+
+
+def matvec(matrix: Array, vector: Array) -> Array:
+    """M x, for matrix (a, b[, lanes]) and vector (b[, lanes])."""
+    if vector.shape[0] > _WRITTEN_OUT:
+        return jnp.einsum("ij...,j...->i...", matrix, vector)
+    return _total([matrix[:, i] * vector[i] for i in range(vector.shape[0])])
+
+
+def dot(one: Array, other: Array) -> Array:
+    """⟨x, y⟩, for vectors (a[, lanes])."""
+    if one.shape[0] > _WRITTEN_OUT:
+        return jnp.sum(one * other, axis=0)
+    return _total([one[i] * other[i] for i in range(one.shape[0])])
+
+
+def outer(one: Array, other: Array) -> Array:
+    """X yᵀ, for vectors (a[, lanes]) and (b[, lanes])."""
+    return one[:, None] * other[None, :]
+
+
+def quadratic_forms(vectors: Array, matrix: Array) -> Array:
+    """uᵀ M u for every row u of vectors (a, b[, lanes]), with a symmetric M (b, b[, lanes])."""
+    d = matrix.shape[0]
+    if d > _WRITTEN_OUT:
+        return jnp.einsum("ki...,ij...,kj...->k...", vectors, matrix, vectors)
+    return _total(
+        [
+            vectors[:, i] * vectors[:, j] * (matrix[i, j] if i == j else 2 * matrix[i, j])
+            for i in range(d)
+            for j in range(i + 1)
+        ]
+    )
+
+
+def first_best(values: Array) -> Array:
+    """The first index whose value is within 1e-12 of the largest, so that rounding decides nothing."""
+    count = values.shape[0]
+    # Indices as floats as wide as the values, so that the search fills whole vector registers.
+    index = jnp.arange(count, dtype=values.dtype).reshape(count, *[1] * (values.ndim - 1))
+    good = values >= jnp.max(values, axis=0) - 1e-12
+    return jnp.min(jnp.where(good, index, count), axis=0).astype(jnp.int32)
+
+
+def _total(terms: list[Array]) -> Array:
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total
