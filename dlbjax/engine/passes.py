@@ -119,10 +119,8 @@ def _run_batch(
     cast = partial(_cast, dtype=settings.dtype)
     world = jax.device_put(jax.tree.map(cast, pass_.world))
     params = [_of(p.params, settings.horizon) for p in pass_.policies]
-    key = jax.vmap(jax.random.key)(settings.seeds[seed])
     lanes = scan.Lanes(
-        noise_key=jax.vmap(lambda k: jax.random.fold_in(k, 0))(key),
-        policy_key=jax.vmap(lambda k: jax.random.fold_in(k, 1))(key),
+        key=jax.vmap(partial(jax.random.key, impl="threefry2x32"))(settings.seeds[seed]),
         configuration=place.astype(np.int32),
         params=jax.tree.map(
             lambda *leaves: np.moveaxis(cast(np.stack(leaves))[place], 0, -1), *params
@@ -130,9 +128,9 @@ def _run_batch(
     )
     carry = _start(functions, settings.mesh, len(settings.rounds), world, lanes)
     recorded: dict[str, list[np.ndarray]] = {name: [] for name in settings.record}
-    for steps, rounds, first_block in _stretches(pass_, settings, seed):
+    for steps, rounds, first in _stretches(pass_, settings, seed):
         carry, seen = _advance(
-            functions, settings.mesh, settings.record, world, lanes, carry, steps, first_block
+            functions, settings.mesh, settings.record, world, lanes, carry, steps, first
         )
         for name, values in seen.items():
             flat = np.asarray(values).reshape(-1, *values.shape[2:])[: len(rounds)]
@@ -149,7 +147,7 @@ def _run_batch(
 def _stretches(
     pass_: Pass, settings: Settings, seed: np.ndarray
 ) -> Iterator[tuple[scan.Steps, np.ndarray, int]]:
-    """The steps of each call, the rounds of each of its segments, and the number of its first block."""
+    """The steps of each call, the rounds of each of its segments, and the number of its first."""
     blocks = settings.chunk or (1 if pass_.segments <= scan.BLOCK else 16)
     cast = partial(_cast, dtype=settings.dtype)
     done = 0
@@ -161,7 +159,7 @@ def _stretches(
         rounds = steps.length.reshape(-1)[: pass_.segments - first]
         if settings.noise is not None:
             steps = steps._replace(given=_given(settings.noise, steps.length, done, seed))
-        yield jax.tree.map(cast, steps), rounds, first // scan.BLOCK
+        yield jax.tree.map(cast, steps), rounds, first
         done += int(rounds.sum())
 
 
@@ -216,13 +214,13 @@ def _start(
 @partial(jax.jit, static_argnums=(0, 1, 2), donate_argnums=(5,))
 def _advance(
     policy: Policy, mesh: Mesh, record: tuple[str, ...], world: scan.World, lanes: scan.Lanes,
-    carry: scan.Carry, steps: scan.Steps, first_block: Array,
+    carry: scan.Carry, steps: scan.Steps, first: Array,
 ) -> tuple[scan.Carry, dict[str, Array]]:  # fmt: skip
     go = partial(scan.advance, policy, record)
     steps_spec = _everywhere(steps._replace(given=None))._replace(given=_lanes_last(steps.given))
-    _, seen = jax.eval_shape(go, world, lanes, carry, steps, first_block)
+    _, seen = jax.eval_shape(go, world, lanes, carry, steps, first)
     return jax.shard_map(
         go, mesh=mesh,
         in_specs=(_everywhere(world), _lanes_last(lanes), _lanes_last(carry), steps_spec, PartitionSpec()),
         out_specs=(_lanes_last(carry), _lanes_last(seen)), check_vma=False,
-    )(world, lanes, carry, steps, first_block)  # fmt: skip
+    )(world, lanes, carry, steps, first)  # fmt: skip

@@ -14,9 +14,10 @@ import numpy as np
 
 from dlbjax._arrays import Array
 from dlbjax._small import dot, matvec
+from dlbjax.engine import random
 from dlbjax.policies.policy import Epoch, Feedback, Policy
 
-BLOCK = 256  # segments whose random numbers are drawn together; part of what a seed means
+BLOCK = 256  # segments whose random numbers are drawn together
 
 
 class Sum(NamedTuple):
@@ -71,8 +72,7 @@ class World(NamedTuple):
 class Lanes(NamedTuple):
     """What distinguishes the runs."""
 
-    noise_key: Array  # (lanes,)
-    policy_key: Array  # (lanes,)
+    key: Array  # (lanes,) made from the seeds
     configuration: Array  # (lanes,) which of the group's policies each run follows
     params: Any  # pytree of (…, lanes)
 
@@ -112,7 +112,7 @@ def start(policy: Policy, world: World, lanes: Lanes, reports: int) -> Carry:
     dtype = world.gaps.dtype
     zeros = jnp.zeros(count, dtype)
     return Carry(
-        policy=_over_lanes(policy).init(lanes.params, world.arms[..., None], lanes.policy_key),
+        policy=_over_lanes(policy).init(lanes.params, world.arms[..., None], _stream(lanes, 2)),
         action=jnp.zeros(count, jnp.int32),
         shadow=jnp.tile(world.x1[:, None], (1, count)),
         disturbance=jnp.zeros((world.x1.shape[0], count), dtype),
@@ -125,20 +125,19 @@ def start(policy: Policy, world: World, lanes: Lanes, reports: int) -> Carry:
 
 def advance(
     policy: Policy, record: tuple[str, ...], world: World, lanes: Lanes, carry: Carry,
-    steps: Steps, first_block: Array,
+    steps: Steps, first: Array,
 ) -> tuple[Carry, dict[str, Array]]:  # fmt: skip
     """Run all lanes through a stretch of segments; returns the carry and what is recorded."""
     m = world.gains.g.shape[1]
     dtype = world.gaps.dtype
+    noise_key, policy_key = (jax.random.key_data(_stream(lanes, i)).T for i in (0, 1))
 
     def block(before: tuple[Carry, Array], steps: Steps) -> tuple[tuple[Carry, Array], Any]:
         carry, number = before
         noise = steps.given
         if noise is None:
-            noise = _draw(jax.random.normal, lanes.noise_key, number, (BLOCK, m), dtype)
-        uniforms = _draw(
-            jax.random.uniform, lanes.policy_key, number, (BLOCK, policy.uniforms), dtype
-        )
+            noise = random.normals(noise_key, number, BLOCK, m, dtype)
+        uniforms = random.uniforms(policy_key, number, BLOCK, policy.uniforms, dtype)
         maps = jax.tree.map(lambda table: table[steps.map], world.maps)
         gains = jax.tree.map(lambda table: table[steps.noise], world.gains)
         numbers = (steps.length.astype(dtype), steps.plan)
@@ -155,9 +154,9 @@ def advance(
             return _segment(policy, record, world, lanes, carry, now, plan, noise, uniforms)
 
         carry, seen = jax.lax.scan(segment, carry, (floats, ints, noise, uniforms))
-        return (carry, number + 1), seen
+        return (carry, number + BLOCK), seen
 
-    (carry, _), seen = jax.lax.scan(block, (carry, first_block), steps)
+    (carry, _), seen = jax.lax.scan(block, (carry, first), steps)
     return carry, seen
 
 
@@ -173,6 +172,11 @@ class Now(NamedTuple):
     index: Array
     start: Array
     epoch_length: Array
+
+
+def _stream(lanes: Lanes, number: int) -> Array:
+    """Keys of the lanes for one of the uses a run has for random numbers."""
+    return jax.vmap(lambda key: jax.random.fold_in(key, number))(lanes.key)
 
 
 def _pack(tree: Any) -> tuple[Array, Any]:
@@ -214,13 +218,6 @@ def _over_lanes(policy: Policy) -> Policy:
         return over(policy.update, in_axes=(-1, -1, axes))(params, state, feedback)
 
     return policy._replace(init=init, act=act, update=update)
-
-
-def _draw(sampler: Any, keys: Array, block: Array, shape: tuple[int, ...], dtype: Any) -> Array:
-    """Random numbers of a block, (…shape, lanes), from each lane's own key and the block's number."""
-    return jax.vmap(lambda key: sampler(jax.random.fold_in(key, block), shape, dtype), out_axes=-1)(
-        keys
-    )
 
 
 def _segment(
