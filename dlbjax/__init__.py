@@ -15,6 +15,7 @@ from dlbjax.policies import (
     clairvoyant,
     constant,
     dynlin_ucb,
+    lin_ucb,
     myopic,
 )
 from dlbjax.problem import Problem
@@ -40,6 +41,7 @@ __all__ = [
     "clairvoyant",
     "constant",
     "dynlin_ucb",
+    "lin_ucb",
     "load",
     "myopic",
     "problems",

@@ -62,7 +62,9 @@ def inverse(matrix: Array) -> Array:
     """
     d = matrix.shape[0]
     if d > _WRITTEN_OUT // 2:
-        return jnp.moveaxis(jnp.linalg.inv(jnp.moveaxis(matrix, (0, 1), (-2, -1))), (-2, -1), (0, 1))
+        return jnp.moveaxis(
+            jnp.linalg.inv(jnp.moveaxis(matrix, (0, 1), (-2, -1))), (-2, -1), (0, 1)
+        )
     lower = {(i, j): matrix[i, j] for i in range(d) for j in range(i + 1)}
 
     def place(i: int, j: int) -> tuple[int, int]:

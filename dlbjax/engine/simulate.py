@@ -94,6 +94,7 @@ def simulate(
     results = Results()
     with (
         jax.enable_x64(settings.dtype == np.float64),
+        jax.numpy_rank_promotion("allow"),  # a trailing axis of lanes relies on it
         tqdm(
             total=work * horizon * len(settings.seeds), unit=" rounds", unit_scale=True,
             delay=0 if progress else 2, disable=None if progress is None else not progress,

@@ -2,6 +2,7 @@
 
 from dlbjax.policies.constant import clairvoyant, constant, myopic
 from dlbjax.policies.dynlin_ucb import dynlin_ucb
+from dlbjax.policies.lin_ucb import lin_ucb
 from dlbjax.policies.policy import Epoch, Feedback, Policy, PolicyGrid
 
 __all__ = [
@@ -12,5 +13,6 @@ __all__ = [
     "clairvoyant",
     "constant",
     "dynlin_ucb",
+    "lin_ucb",
     "myopic",
 ]

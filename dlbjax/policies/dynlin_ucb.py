@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from dlbjax._arrays import Array, namespace, real_array, real_number, whole_number
-from dlbjax.bounds import Bounds, check
+from dlbjax._arrays import Array, namespace, real_array, whole_number
+from dlbjax.bounds import Bounds
 from dlbjax.epochs import growing_epochs
 from dlbjax.policies.policy import Epoch, Feedback, Policy, PolicyGrid, over_grid
-from dlbjax.policies.ridge import Ridge, observe, optimistic, ridge
+from dlbjax.policies.ridge import Ridge, check_ridge, observe, optimistic, ridge, ridge_radius
 
 
 class Params(NamedTuple):
@@ -43,8 +43,9 @@ def exploration(bounds: Bounds, lam: Array, delta: Array, d: int, rounds: Array)
     β_t = c̄₁/√λ·log(e(t+1)) + c̄₂√λ + √(2σ̄²(log(1/δ) + (d/2)·log(1 + tU²/(dλ))))
 
     Warning:
-      The bias term is one power of ρ too small for the theorem it rests on (see dlbjax/ERRATA.md). It is
-      kept as printed: dividing c̄₁ by ρ̄, which suffices, triples the regret on the synthetic problem.
+      The bias term is one power of ρ too small for the theorem it rests on (see dlbjax/ERRATA.md).
+      It is kept as printed: dividing c̄₁ by ρ̄, which suffices, triples the regret on the synthetic
+      problem.
 
     Args:
       bounds: what the learner is told.
@@ -53,13 +54,9 @@ def exploration(bounds: Bounds, lam: Array, delta: Array, d: int, rounds: Array)
       d: dimension of an action.
       rounds: t, rounds completed so far.
     """
-    xp = namespace(bounds.rho, lam, delta)
-    growth = d / 2 * xp.log(1 + rounds * bounds.U**2 / (d * lam))
-    return (
-        bounds.c1 / xp.sqrt(lam) * xp.log(np.e * (rounds + 1))
-        + bounds.c2 * xp.sqrt(lam)
-        + xp.sqrt(2 * bounds.noise_variance * (xp.log(1 / delta) + growth))
-    )
+    xp = namespace(bounds.rho, lam)
+    bias = bounds.c1 / xp.sqrt(lam) * xp.log(np.e * (rounds + 1))
+    return bias + ridge_radius(bounds, lam, delta, d, rounds)
 
 
 def dynlin_ucb(
@@ -110,21 +107,14 @@ def dynlin_ucb(
 def _dynlin_ucb(
     bounds: Bounds, lam: Array, delta: Array, epochs: Any, radius: Array, first: Array
 ) -> Policy:
-    check(bounds)
-    if lam is not None:
-        lam = real_number("lam", lam, above=0.0)
-    if delta is not None:
-        delta = real_number("delta", delta, above=0.0, below=1.0)
+    told = check_ridge(bounds, lam, delta)
     if first is not None:
         first = whole_number("first", first, at_least=0)
     if epochs is None:
         epochs = partial(growing_epochs, bounds.rho)
 
-    def ridge_parameter(horizon: int) -> Array:
-        return np.log(max(horizon, 2)) if lam is None else lam
-
     def params(horizon: int) -> Params:
-        return Params(lam=ridge_parameter(horizon), first=-1 if first is None else first)
+        return Params(lam=told(horizon)[0], first=-1 if first is None else first)
 
     def plan(horizon: int, vertices: np.ndarray, epoch: Epoch) -> Array:
         if first is not None and first >= len(vertices):
@@ -137,9 +127,8 @@ def _dynlin_ucb(
                     f"beta must hold a value for every epoch; got {len(radius)}, and more epochs start"
                 )
             return radius[epoch.index - 1]
-        confidence = 1 / horizon if delta is None else delta
-        d = vertices.shape[1]
-        return exploration(bounds, ridge_parameter(horizon), confidence, d, epoch.start)
+        lam, delta = told(horizon)
+        return exploration(bounds, lam, delta, vertices.shape[1], epoch.start)
 
     return Policy(
         init, act, update, epochs, params, plan, feedback=("last",), lanes=True, name="DynLin-UCB"

@@ -1,11 +1,14 @@
 """Ridge regression on played actions, and the optimistic choice among vertices."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 
-from dlbjax._arrays import Array
+from dlbjax._arrays import Array, namespace, real_number
 from dlbjax._small import first_best, identity, inverse, matvec, outer, quadratic_forms
+from dlbjax.bounds import Bounds, check
 
 
 class Ridge(NamedTuple):
@@ -31,3 +34,28 @@ def optimistic(state: Ridge, beta: Array, vertices: Array) -> Array:
     estimate = matvec(V_inverse, state.b)
     width = jnp.sqrt(quadratic_forms(vertices, V_inverse))
     return first_best(matvec(vertices, estimate) + beta * width)
+
+
+def ridge_radius(bounds: Bounds, lam: Array, delta: Array, d: int, rounds: Array) -> Array:
+    """c̄₂√λ + √(2σ̄²(log(1/δ) + (d/2)·log(1 + tU²/(dλ)))): how far ĥ may be from h after t rounds."""
+    xp = namespace(bounds.rho, lam, delta)
+    growth = d / 2 * xp.log(1 + rounds * bounds.U**2 / (d * lam))
+    noise = xp.sqrt(2 * bounds.noise_variance * (xp.log(1 / delta) + growth))
+    return bounds.c2 * xp.sqrt(lam) + noise
+
+
+def check_ridge(bounds: Bounds, lam: Array, delta: Array) -> Callable[[int], tuple[Array, Array]]:
+    """T ↦ (λ, δ), log T and 1/T where they are not given; refuses what cannot be used."""
+    check(bounds)
+    if lam is not None:
+        lam = real_number("lam", lam, above=0.0)
+    if delta is not None:
+        delta = real_number("delta", delta, above=0.0, below=1.0)
+
+    def told(horizon: int) -> tuple[Array, Array]:
+        return (
+            np.log(max(horizon, 2)) if lam is None else lam,  # log 1 = 0 would not do
+            1 / horizon if delta is None else delta,
+        )
+
+    return told
