@@ -4,8 +4,10 @@ An upper confidence bound ⟨ĥ,u⟩ + β‖u‖_{V⁻¹} is convex in u, so ove
 vertex, and looking at every vertex is exact.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import comb
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import null_space
@@ -16,6 +18,7 @@ from dlbjax._arrays import Array, real_array, real_number, whole_number
 
 MOST_VERTICES = 100_000
 _TOLERANCE = 1e-9  # relative to the size of the set
+_PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +48,8 @@ class ActionSet:
 
     def index(self, action: Array) -> int:
         """Which vertex an action is, or −1 where it is none."""
-        scale = max(1.0, float(np.abs(self.vertices).max()))
-        close = np.all(np.abs(self.vertices - np.asarray(action)) <= _TOLERANCE * scale, axis=1)
+        action = real_array("action", action, (self.d,))
+        close = np.all(np.abs(self.vertices - action) <= _TOLERANCE * self._scale, axis=1)
         return int(np.argmax(close)) if close.any() else -1
 
     def contains(self, action: Array) -> bool:
@@ -62,22 +65,20 @@ class ActionSet:
             return True
         if not self.convex:
             return False
-        scale = max(1.0, float(np.abs(self.vertices).max()))
-        distance = (
-            linprog(  # the mixture of vertices nearest to the action in the largest coordinate
-                c=np.r_[np.zeros(len(self)), 1.0],
-                A_ub=np.block(
-                    [
-                        [self.vertices.T, -np.ones((self.d, 1))],
-                        [-self.vertices.T, -np.ones((self.d, 1))],
-                    ]
-                ),
-                b_ub=np.r_[action, -action],
-                A_eq=np.r_[np.ones(len(self)), 0.0][None],
-                b_eq=[1.0],
-            )
+        # The mixture of vertices nearest to the action in its worst coordinate.
+        vertices, action = self.vertices.T / self._scale, action / self._scale
+        distance = linprog(
+            c=np.r_[np.zeros(len(self)), 1.0],
+            A_ub=np.c_[np.r_[vertices, -vertices], -np.ones(2 * self.d)],
+            b_ub=np.r_[action, -action],
+            A_eq=np.r_[np.ones(len(self)), 0.0][None],
+            b_eq=[1.0],
         )
-        return bool(distance.x[-1] <= 1e-7 * scale)
+        return bool(distance.x[-1] <= 1e-7)
+
+    @property
+    def _scale(self) -> float:
+        return max(float(np.abs(self.vertices).max()), np.finfo(float).tiny)
 
 
 def finite(points: Array) -> ActionSet:
@@ -114,7 +115,7 @@ def hypercube(d: int, low: float = 0.0, high: float = 1.0) -> ActionSet:
         raise ValueError(f"low must not exceed high; got low={low:g}, high={high:g}")
     if low == high:
         return ActionSet(np.full((1, d), low))
-    _refuse_too_many(2**d)
+    _refuse_too_many(2.0 ** min(d, 1000))
     return ActionSet(np.stack(np.meshgrid(*[[low, high]] * d, indexing="ij"), -1).reshape(-1, d))
 
 
@@ -140,9 +141,10 @@ def budget(low: Array, high: Array, total: float) -> ActionSet:
     >>> len(dlb.actions.budget(0.0, [1, 1, 1], total=1.5))     # the paper's action set
     10
     """
-    d = max(np.size(low), np.size(high))
-    low = real_array("low", np.broadcast_to(low, d) if np.ndim(low) == 0 else low, (d,))
-    high = real_array("high", np.broadcast_to(high, d) if np.ndim(high) == 0 else high, (d,))
+    low, high = _limits("low", low), _limits("high", high)
+    d = max(low.size, high.size)
+    low = np.broadcast_to(low, d) if low.ndim == 0 else real_array("low", low, (d,))
+    high = np.broadcast_to(high, d) if high.ndim == 0 else real_array("high", high, (d,))
     total = real_number("total", total)
     if np.any(low > high):
         i = int(np.argmax(low > high))
@@ -178,39 +180,68 @@ def polytope(G: Array, g: Array, A_eq: Array = None, b_eq: Array = None) -> Acti
     if d == 0:
         raise ValueError("G must have at least one column (one per action coordinate); got none")
 
-    # Rows of unit norm, so that a slack is a distance.
-    norms = np.linalg.norm(G, axis=1)
-    keep = norms > 0
-    if np.any(g[~keep] < 0):
-        i = int(np.argmax(~keep & (g < 0)))
-        raise ValueError(f"the action set is empty: row {i} of G is zero but g[{i}] = {g[i]:g} < 0")
-    G, g = G[keep] / norms[keep, None], g[keep] / norms[keep]
-
-    low, high = _bounding_box(G, g, A_eq, b_eq)
-    scale = max(float((high - low).max()), float(np.abs([low, high]).max()), 1e-300)
-    tolerance = _TOLERANCE * scale
-    tight = _implicit_equalities(G, g, A_eq, b_eq, tolerance)
-    equalities = np.concatenate([A_eq, G[tight]])
-    point = np.linalg.lstsq(equalities, np.concatenate([b_eq, g[tight]]), rcond=None)[0]
-    basis = null_space(equalities, rcond=1e-10) if len(equalities) else np.eye(d)
-    G_in, g_in = G[~tight] @ basis, g[~tight] - G[~tight] @ point
-    vertices = point + _full_dimensional_vertices(G_in, g_in, tolerance) @ basis.T
-    vertices = _polished(vertices, G, g, A_eq, b_eq, tolerance)
-    return ActionSet(_distinct(vertices, scale))
+    G, g = _unit_rows("G", G, g, lambda g: g < 0)
+    A_eq, b_eq = _unit_rows("A_eq", A_eq, b_eq, lambda b: b != 0)
+    # Tolerances are absolute in the solvers, so the set is first brought to the size of one.
+    set_ = _Constraints(G, g, A_eq, b_eq)
+    unit = float(max(np.abs(g).max(initial=0), np.abs(b_eq).max(initial=0))) or 1.0
+    centre, half = _bounding_box(set_.seen_from(np.zeros(d), unit))
+    centre, half = unit * centre, unit * half
+    if half <= _TOLERANCE * unit:
+        half = unit  # a single point
+    else:
+        shift, shrink = _bounding_box(set_.seen_from(centre, half))
+        centre, half = centre + half * shift, half * shrink
+    vertices = centre + half * _vertices(set_.seen_from(centre, half))
+    return ActionSet(_tidy(vertices))
 
 
-def _bounding_box(
-    G: np.ndarray, g: np.ndarray, A_eq: np.ndarray, b_eq: np.ndarray
+class _Constraints(NamedTuple):
+    """{u : G u ≤ g, A_eq u = b_eq} with rows of unit norm, so that a slack is a distance."""
+
+    G: np.ndarray
+    g: np.ndarray
+    A_eq: np.ndarray
+    b_eq: np.ndarray
+
+    def seen_from(self, centre: np.ndarray, unit: float) -> "_Constraints":
+        """The same set in coordinates (u − centre)/unit."""
+        g, b_eq = (self.g - self.G @ centre) / unit, (self.b_eq - self.A_eq @ centre) / unit
+        return self._replace(g=g, b_eq=b_eq)
+
+    def minimise(self, direction: np.ndarray) -> Any:
+        """Minimise ⟨direction, u⟩ over the set."""
+        equalities = (self.A_eq, self.b_eq) if len(self.A_eq) else (None, None)
+        return linprog(
+            direction, self.G, self.g, *equalities, bounds=(None, None), options=_PRECISE
+        )  # fmt: skip
+
+
+def _limits(name: str, value: Array) -> np.ndarray:
+    single = np.isscalar(value) or getattr(value, "ndim", 1) == 0
+    return real_array(name, value, () if single else (None,))
+
+
+def _unit_rows(
+    name: str, rows: np.ndarray, right: np.ndarray, impossible: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The smallest box around the set; refuses empty and unbounded ones."""
-    d = G.shape[1]
+    norms = np.linalg.norm(rows, axis=1)
+    keep = norms > 0
+    if np.any(wrong := ~keep & impossible(right)):
+        i = int(np.argmax(wrong))
+        raise ValueError(
+            f"the action set is empty: row {i} of {name} is zero but its right side is {right[i]:g}"
+        )
+    return rows[keep] / norms[keep, None], right[keep] / norms[keep]
+
+
+def _bounding_box(set_: _Constraints) -> tuple[np.ndarray, float]:
+    """Centre and half the longest side of the box around a set; refuses empty and unbounded ones."""
+    d = set_.G.shape[1]
     ends = np.zeros((2, d))
     for i in range(d):
         for side, sign in enumerate((1.0, -1.0)):
-            answer = linprog(
-                sign * np.eye(d)[i], G, g, A_eq if len(A_eq) else None,
-                b_eq if len(A_eq) else None, bounds=(None, None),
-            )  # fmt: skip
+            answer = set_.minimise(sign * np.eye(d)[i])
             if answer.status == 2:
                 raise ValueError(
                     "the action set is empty: no u satisfies G u <= g and A_eq u = b_eq"
@@ -221,40 +252,48 @@ def _bounding_box(
                     f"{'minus' if side == 0 else 'plus'} infinity. Add limits to G and g"
                 )
             ends[side, i] = answer.x[i]
-    return ends[0], ends[1]
+    return ends.mean(axis=0), float((ends[1] - ends[0]).max() / 2)
 
 
-def _implicit_equalities(
-    G: np.ndarray, g: np.ndarray, A_eq: np.ndarray, b_eq: np.ndarray, tolerance: float
-) -> np.ndarray:
-    """Which inequalities hold with equality all over the set."""
-    equalities = (A_eq, b_eq) if len(A_eq) else (None, None)
-    most = np.array(
-        [gi - linprog(row, G, g, *equalities, bounds=(None, None)).fun
-         for row, gi in zip(G, g, strict=True)]
-    )  # fmt: skip
-    return most <= tolerance
+def _vertices(set_: _Constraints) -> np.ndarray:
+    """Vertices of a set about as large as one, found inside its affine hull."""
+    G, g, A_eq, b_eq = set_
+    most_slack = g - np.array([set_.minimise(row).fun for row in G])
+    tight = most_slack <= 1e-7  # these hold with equality all over the set
+    equalities = np.concatenate([A_eq, G[tight]])
+    point = np.linalg.lstsq(equalities, np.concatenate([b_eq, g[tight]]), rcond=None)[0]
+    basis = null_space(equalities, rcond=1e-7) if len(equalities) else np.eye(G.shape[1])
+    inside = _full_dimensional_vertices(G[~tight] @ basis, g[~tight] - G[~tight] @ point)
+    vertices = point + inside @ basis.T
+    for i, vertex in enumerate(vertices):  # solve again from the constraints that hold there
+        active = np.abs(G @ vertex - g) <= 1e-7
+        rows = np.concatenate([A_eq, G[active]])
+        missing = np.concatenate([b_eq, g[active]]) - rows @ vertex
+        vertices[i] = vertex + np.linalg.lstsq(rows, missing, rcond=1e-7)[0]
+    coarse = np.round(vertices, 8)
+    _, first = np.unique(coarse, axis=0, return_index=True)
+    return vertices[first]
 
 
-def _full_dimensional_vertices(G: np.ndarray, g: np.ndarray, tolerance: float) -> np.ndarray:
+def _full_dimensional_vertices(G: np.ndarray, g: np.ndarray) -> np.ndarray:
     """Vertices of {y : G y ≤ g}, a bounded set with interior points, in its own coordinates."""
     dimension = G.shape[1]
     if dimension == 0:
         return np.zeros((1, 0))
     norms = np.linalg.norm(G, axis=1)
-    keep = norms > 1e-12
+    keep = norms > 1e-9
     G, g = G[keep] / norms[keep, None], g[keep] / norms[keep]
     if dimension == 1:
         ends = g / G[:, 0]
         return np.array([[ends[G[:, 0] < 0].max()], [ends[G[:, 0] > 0].min()]])
     _refuse_too_many(_most_vertices(len(g), dimension), possible=True)
-    centre = linprog(  # the deepest point: the centre of the largest ball inside
+    deepest = linprog(  # the centre of the largest ball inside
         np.r_[np.zeros(dimension), -1.0], np.c_[G, np.ones(len(g))], g,
-        bounds=[(None, None)] * dimension + [(0, None)],
+        bounds=[(None, None)] * dimension + [(0, None)], options=_PRECISE,
     ).x[:-1]  # fmt: skip
-    vertices = HalfspaceIntersection(np.c_[G, -g], centre).intersections
+    vertices = HalfspaceIntersection(np.c_[G, -g], deepest).intersections
     vertices = vertices[np.all(np.isfinite(vertices), axis=1)]
-    return vertices[np.all(vertices @ G.T <= g + 10 * tolerance, axis=1)]
+    return vertices[np.all(vertices @ G.T <= g + 1e-7, axis=1)]
 
 
 def _most_vertices(facets: int, dimension: int) -> int:
@@ -263,39 +302,18 @@ def _most_vertices(facets: int, dimension: int) -> int:
     return comb(facets - other, half) + comb(facets - half - 1, other - 1)
 
 
-def _polished(
-    vertices: np.ndarray,
-    G: np.ndarray,
-    g: np.ndarray,
-    A_eq: np.ndarray,
-    b_eq: np.ndarray,
-    tolerance: float,
-) -> np.ndarray:
-    """Each vertex solved again from the constraints that hold there, to full precision."""
-    polished = np.empty_like(vertices)
-    for i, vertex in enumerate(vertices):
-        active = np.abs(G @ vertex - g) <= 10 * tolerance
-        rows = np.concatenate([A_eq, G[active]])
-        offset = np.concatenate([b_eq, g[active]]) - rows @ vertex
-        polished[i] = vertex + np.linalg.lstsq(rows, offset, rcond=1e-10)[0]
-    return polished
-
-
-def _distinct(vertices: np.ndarray, scale: float) -> np.ndarray:
-    """Vertices in lexicographic order, without repetitions, free of the last digits' noise."""
-    digits = 12 - int(np.floor(np.log10(scale)))
-    vertices = np.round(vertices, digits) + 0.0
-    coarse = np.round(vertices / (_TOLERANCE * scale)).astype(np.int64)
-    _, first = np.unique(coarse, axis=0, return_index=True)
-    _refuse_too_many(len(first))
-    vertices = vertices[first]
+def _tidy(vertices: np.ndarray) -> np.ndarray:
+    """Vertices in lexicographic order, free of the last digits' noise."""
+    _refuse_too_many(len(vertices))
+    largest = max(float(np.abs(vertices).max()), 1e-280)
+    vertices = np.round(vertices, 14 - int(np.ceil(np.log10(largest)))) + 0.0  # no −0
     return vertices[np.lexsort(vertices.T[::-1])]
 
 
-def _refuse_too_many(count: int, possible: bool = False) -> None:
+def _refuse_too_many(count: float, possible: bool = False) -> None:
     limit = 100 * MOST_VERTICES if possible else MOST_VERTICES
     if count > limit:
         raise ValueError(
-            f"the action set {'may have up to' if possible else 'has'} {count} vertices, more than "
+            f"the action set {'may have up to' if possible else 'has'} {count:.15g} vertices, more than "
             f"{limit}; use fewer coordinates or constraints, or `finite` with a chosen list"
         )

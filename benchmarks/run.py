@@ -1,0 +1,333 @@
+"""dlbjax against what one would write instead, and how its cost grows: `make bench`.
+
+Everything is timed in one process on all cores, dlbjax and its peers one after the other, each after
+a first call that compiles. Writes results.json, table.md and two figures.
+"""
+
+import argparse
+import importlib.metadata
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jax
+
+if __name__ == "__main__":
+    jax.config.update("jax_num_cpu_devices", os.cpu_count())
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+from peers import numba_loop, numpy_loop
+
+import dlbjax as dlb
+from dlbjax.engine import random
+from dlbjax.engine.scan import BLOCK
+from dlbjax.epochs import as_epochs
+
+PROBLEMS = {"synthetic": dlb.problems.synthetic, "real-world": dlb.problems.real_world}
+POLICIES = {"DynLin-UCB": dlb.dynlin_ucb, "Lin-UCB": dlb.lin_ucb}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("results/benchmarks"))
+    parser.add_argument("--horizon", type=int, default=1_000_000)
+    parser.add_argument("--runs", type=int, nargs="+", default=[64, 256, 1024])
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--memory-of", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.memory_of:
+        print(peak_memory_here(*map(int, args.memory_of.split(","))))
+        return
+    args.out.mkdir(parents=True, exist_ok=True)
+    report = {"machine": machine(), "against peers": [], "growth": []}
+    for problem in PROBLEMS:
+        for policy in POLICIES:
+            report["against peers"] += against_peers(problem, policy, args)
+    report["devices"] = devices(args)
+    report["compilation"] = compilation()
+    report["growth"] = growth(args)
+    report["memory"] = memory(args)
+    (args.out / "results.json").write_text(json.dumps(report, indent=1))
+    text = table(report)
+    (args.out / "table.md").write_text(text)
+    print(text)
+    draw(report, args.out)
+
+
+def machine() -> dict:
+    return {
+        "cores": os.cpu_count(),
+        "processor": platform.processor() or platform.machine(),
+        "python": platform.python_version(),
+        **{name: importlib.metadata.version(name) for name in ("dlbjax", "jax", "numba", "numpy")},
+    }
+
+
+def seconds(call, repeats: int) -> tuple[float, object]:
+    """Median time of a call after one that does not count, and what it returned."""
+    call()
+    times = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        answer = call()
+        times.append(time.perf_counter() - begin)
+    return float(np.median(times)), answer
+
+
+def against_peers(problem_name: str, policy_name: str, args) -> list[dict]:
+    problem = PROBLEMS[problem_name]()
+    policy = POLICIES[policy_name](dlb.Bounds.of(problem))
+    horizon = args.horizon
+    epochs = as_epochs(policy.epochs, horizon)
+    lengths = np.repeat(epochs.lengths, epochs.counts)
+    starts = np.r_[0, np.cumsum(lengths)[:-1]]
+    vertices = problem.actions.vertices
+    betas = policy.plan(
+        horizon, vertices, dlb.Epoch(np.arange(1, len(lengths) + 1), starts, lengths)
+    )
+    peer = (problem, lengths, betas, np.log(horizon))
+
+    short = min(horizon, 20_000)
+    numpy_time, _ = seconds(lambda: numpy_loop(*peer, short, 0), args.repeats)
+    rows = []
+    for runs in args.runs:
+        numba_loop(*peer, 10, np.arange(2))
+        numba_time, theirs = seconds(
+            lambda runs=runs: numba_loop(*peer, horizon, np.arange(runs)), max(1, args.repeats - 2)
+        )
+        for dtype in ("float64", "float32"):
+            time_, ours = seconds(
+                lambda runs=runs, dtype=dtype: dlb.simulate(
+                    problem, policy, horizon, runs, dtype=dtype, progress=False
+                ),
+                args.repeats,
+            )
+            final = ours.realised_regret[:, -1]
+            error = np.hypot(final.std() / runs**0.5, theirs.std() / runs**0.5)
+            apart = abs(final.mean() - theirs.mean()) / error
+            # 4.5 standard errors: with 24 comparisons a false alarm has a chance of 2·10⁻⁴.
+            assert apart < 4.5, f"{policy_name} on {problem_name}: regrets {apart:.1f} errors apart"
+            own, library = draw_time(len(lengths), runs, dtype, args.repeats)
+            rows.append(
+                {
+                    "problem": problem_name,
+                    "policy": policy_name,
+                    "runs": runs,
+                    "dtype": dtype,
+                    "ns per round": 1e9 * time_ / runs / horizon,
+                    "Numba, ns per round": 1e9 * numba_time / runs / horizon,
+                    "NumPy, ns per round": 1e9 * numpy_time / short,
+                    "drawing its normals, ns per round": 1e9 * own / runs / horizon,
+                    "jax.random.normal, ns per round": 1e9 * library / runs / horizon,
+                    "mean regret": final.mean(),
+                    "Numba's mean regret": theirs.mean(),
+                    "standard errors apart": apart,
+                }
+            )
+            print(json.dumps(rows[-1]), flush=True)
+    return rows
+
+
+def draw_time(count: int, runs: int, dtype: str, repeats: int) -> tuple[float, float]:
+    """Seconds to only draw `count` normals for every run: with dlbjax's sampler and with JAX's."""
+    mesh = jax.make_mesh((len(jax.devices()),), ("lanes",))
+    blocks = -(-count // BLOCK)
+    lanes = -(-runs // mesh.size) * mesh.size
+
+    def own(key):
+        words = jax.random.key_data(key).T
+
+        def block(total, number):
+            draws = random.normals(words, number * BLOCK, BLOCK, 1, np.dtype(dtype))
+            return total + draws[-1], None
+
+        return jax.lax.scan(block, 0.0 * words[:1].astype(dtype), np.arange(blocks))[0]
+
+    def library(key):
+        def block(total, number):
+            draws = jax.vmap(
+                lambda k: jax.random.normal(jax.random.fold_in(k, number), (BLOCK,), dtype),
+                out_axes=-1,
+            )(key)
+            return total + draws[-1:], None
+
+        return jax.lax.scan(block, jax.numpy.zeros((1, len(key)), dtype), np.arange(blocks))[0]
+
+    with jax.enable_x64(dtype == "float64"):
+        key = jax.vmap(jax.random.key)(np.arange(lanes))
+        times = []
+        for sampler in (own, library):
+            spec = jax.sharding.PartitionSpec
+            mapped = jax.jit(
+                jax.shard_map(
+                    sampler, mesh=mesh, in_specs=spec("lanes"), out_specs=spec(None, "lanes"),
+                    check_vma=False,
+                )
+            )  # fmt: skip
+            times.append(seconds(lambda f=mapped: f(key).block_until_ready(), repeats)[0])
+    return times[0], times[1]
+
+
+def devices(args) -> list[dict]:
+    """The same work on one and on all CPU devices."""
+    problem = dlb.problems.synthetic()
+    rows = []
+    for policy_name, make in POLICIES.items():
+        policy = make(dlb.Bounds.of(problem))
+        for count in sorted({1, len(jax.devices())}):
+            used = jax.devices()[:count]
+            time_, _ = seconds(
+                lambda policy=policy, used=used: dlb.simulate(
+                    problem, policy, args.horizon, 256, devices=used, progress=False
+                ),
+                args.repeats,
+            )
+            rows.append({"policy": policy_name, "devices": count, "seconds": time_})
+    return rows
+
+
+def compilation() -> list[dict]:
+    """Seconds of the first call at a new shape, and of one with other numbers of the same shape."""
+    rows = []
+    for policy_name, make in POLICIES.items():
+        times = []
+        for sigma, rho_bar, lam, shift in ((0.01, 0.2, 1.0, 0), (0.02, 0.3, 2.0, 999)):
+            problem = dlb.problems.synthetic(sigma)
+            policy = make(dlb.Bounds.of(problem, rho_bar), lam=lam)
+            begin = time.perf_counter()
+            dlb.simulate(problem, policy, 20_000, np.arange(264) + shift, progress=False)
+            times.append(time.perf_counter() - begin)
+        rows.append({"policy": policy_name, "first call": times[0], "other numbers": times[1]})
+    return rows
+
+
+def growth(args) -> list[dict]:
+    """Cost per run and round as one thing at a time grows from a base case."""
+    rng = np.random.default_rng(0)
+    base = {"horizon": args.horizon // 10, "runs": 256, "n": 3, "d": 3, "vertices": 10}
+    cases = [("horizon", [args.horizon // 100, args.horizon // 10, args.horizon]),
+             ("runs", [8, 32, 128, 256, 512, 2048]), ("n", [1, 2, 4, 8, 16]),
+             ("d", [2, 3, 5, 8]), ("vertices", [4, 10, 32, 100, 316])]  # fmt: skip
+    rows = []
+    for axis, values in cases:
+        for value in values:
+            size = {**base, axis: value}
+            problem = random_problem(rng, size["n"], size["d"], size["vertices"])
+            for policy_name, make in POLICIES.items():
+                policy = make(dlb.Bounds.of(problem))
+                time_, _ = seconds(
+                    lambda problem=problem, policy=policy, size=size: dlb.simulate(
+                        problem, policy, size["horizon"], size["runs"], progress=False
+                    ),
+                    1,
+                )
+                cost = 1e9 * time_ / size["runs"] / size["horizon"]
+                rows.append({"axis": axis, "value": value, "policy": policy_name, "ns": cost})
+    return rows
+
+
+def random_problem(rng, n: int, d: int, vertices: int) -> dlb.Problem:
+    A = rng.normal(size=(n, n))
+    A *= 0.5 / max(abs(np.linalg.eigvals(A)))
+    system = dlb.System(
+        A, rng.normal(size=(n, d)) / n, rng.normal(size=n) / n, rng.normal(size=d), 0.01
+    )
+    return dlb.Problem(system, dlb.actions.finite(rng.uniform(size=(vertices, d))))
+
+
+def memory(args) -> list[dict]:
+    """Peak memory of a process that runs 5 values of ρ̄ × 50 seeds, at two horizons."""
+    rows = []
+    for horizon in (args.horizon // 10, args.horizon):
+        answer = subprocess.run(
+            [sys.executable, __file__, "--memory-of", f"{horizon},50"],
+            check=True, capture_output=True, text=True,
+        )  # fmt: skip
+        rows.append({"horizon": horizon, "peak MB": float(answer.stdout)})
+    return rows
+
+
+def peak_memory_here(horizon: int, seeds: int) -> float:
+    from dlbjax.experiments import sensitivity
+
+    sensitivity(horizon, seeds, progress=False)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def table(report: dict) -> str:
+    host = report["machine"]
+    lines = [
+        f"{host['cores']} cores, {host['processor']}, Python {host['python']}, JAX {host['jax']}, "
+        f"Numba {host['numba']}",
+        "",
+        "| problem | policy | runs | dtype | ns per round and run | vs NumPy | vs Numba | vs drawing its "
+        "normals (jax.random) | (own sampler) |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for r in report["against peers"]:
+        ns = r["ns per round"]
+        lines.append(
+            f"| {r['problem']} | {r['policy']} | {r['runs']} | {r['dtype']} | {ns:.2f} "
+            f"| {r['NumPy, ns per round'] / ns:.0f}× | {r['Numba, ns per round'] / ns:.2f}× "
+            f"| {ns / r['jax.random.normal, ns per round']:.2f} "
+            f"| {ns / r['drawing its normals, ns per round']:.2f} |"
+        )
+    lines += [
+        "",
+        "| policy, 256 runs | 1 device | all devices | ratio |",
+        "| --- | --- | --- | --- |",
+    ]
+    for name in POLICIES:
+        one, *more = [r["seconds"] for r in report["devices"] if r["policy"] == name]
+        if more:
+            lines.append(f"| {name} | {one:.2f} s | {more[0]:.2f} s | {one / more[0]:.2f}× |")
+    lines += ["", "| policy | first call | other seeds, σ, λ, ρ̄ |", "| --- | --- | --- |"]
+    for r in report["compilation"]:
+        lines.append(f"| {r['policy']} | {r['first call']:.2f} s | {r['other numbers']:.2f} s |")
+    lines += ["", "| rounds, 5 ρ̄ × 50 seeds | peak memory |", "| --- | --- |"]
+    lines += [f"| {r['horizon']} | {r['peak MB']:.0f} MB |" for r in report["memory"]]
+    return "\n".join(lines) + "\n"
+
+
+def draw(report: dict, out: Path) -> None:
+    names = list(dict.fromkeys(r["axis"] for r in report["growth"]))
+    figure, axes = plt.subplots(1, len(names), figsize=(3 * len(names), 3), layout="constrained")
+    for ax, axis in zip(axes, names, strict=True):
+        for policy, marker in zip(POLICIES, "os", strict=True):
+            rows = [r for r in report["growth"] if (r["axis"], r["policy"]) == (axis, policy)]
+            ax.loglog(
+                [r["value"] for r in rows], [r["ns"] for r in rows], marker + "-", label=policy
+            )
+        ax.set(xlabel=axis, ylabel="ns per round and run")
+        ax.grid(alpha=0.3, which="both")
+    axes[0].legend(frameon=False)
+    figure.savefig(out / "growth.png", dpi=150)
+
+    rows = [r for r in report["against peers"] if r["dtype"] == "float64" and r["runs"] == 256]
+    rows = rows or [r for r in report["against peers"] if r["dtype"] == "float64"]
+    figure, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")
+    place = np.arange(len(rows))
+    bars = {"NumPy loop": "NumPy, ns per round", "Numba, all cores": "Numba, ns per round",
+            "dlbjax, all cores": "ns per round",
+            "only drawing its normals": "drawing its normals, ns per round"}  # fmt: skip
+    for i, (label, key) in enumerate(bars.items()):
+        ax.bar(place + 0.2 * i - 0.3, [r[key] for r in rows], 0.2, label=label)
+    ax.set_xticks(place, [f"{r['policy']}\n{r['problem']}" for r in rows])
+    ax.set(yscale="log", ylabel="ns per round and run")
+    ax.set_title(f"float64, {rows[0]['runs']} runs side by side", fontsize="medium")
+    ax.legend(frameon=False, fontsize="small")
+    figure.savefig(out / "peers.png", dpi=150)
+
+
+if __name__ == "__main__":
+    main()
