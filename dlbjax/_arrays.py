@@ -24,8 +24,11 @@ def namespace(*values: Array) -> ModuleType:
     return jnp if is_traced(*values) else np
 
 
-def real_array(name: str, value: Array, shape: tuple[int | None, ...]) -> Array:
-    """`value` as a float64 array of the given shape (None: any size), or a ValueError naming it."""
+def real_array(name: str, value: Array, shape: tuple[int | None, ...] | None) -> Array:
+    """`value` as a float64 array, or a ValueError naming it.
+
+    The shape may leave sizes open with None, or be None itself.
+    """
     if is_traced(value):
         array = value
     else:
@@ -38,9 +41,7 @@ def real_array(name: str, value: Array, shape: tuple[int | None, ...]) -> Array:
             raise ValueError(
                 f"{name} must hold real numbers in {_words(shape)}; got {_short(value)}"
             ) from None
-    if len(array.shape) != len(shape) or any(
-        want is not None and want != got for want, got in zip(shape, array.shape, strict=True)
-    ):
+    if shape is not None and not _fits(array.shape, shape):
         raise ValueError(f"{name} must have {_words(shape)}; got shape {tuple(array.shape)}")
     if not is_traced(array):
         if not np.all(np.isfinite(array)):
@@ -85,7 +86,15 @@ def whole_number(name: str, value: Any, *, at_least: int, at_most: int | None = 
     return int(value)
 
 
-def _words(shape: tuple[int | None, ...]) -> str:
+def _fits(got: tuple[int, ...], shape: tuple[int | None, ...]) -> bool:
+    return len(got) == len(shape) and all(
+        want is None or want == size for want, size in zip(shape, got, strict=True)
+    )
+
+
+def _words(shape: tuple[int | None, ...] | None) -> str:
+    if shape is None:
+        return "an array"
     if not shape:
         return "shape () (a single number)"
     sizes = ", ".join("any" if size is None else str(size) for size in shape)

@@ -49,8 +49,9 @@ class ActionSet:
     def index(self, action: Array) -> int:
         """Which vertex an action is, or −1 where it is none."""
         action = real_array("action", action, (self.d,))
-        close = np.all(np.abs(self.vertices - action) <= _TOLERANCE * self._scale, axis=1)
-        return int(np.argmax(close)) if close.any() else -1
+        distance = np.abs(self.vertices - action).max(axis=1)
+        nearest = int(np.argmin(distance))
+        return nearest if distance[nearest] <= _TOLERANCE * self._scale else -1
 
     def contains(self, action: Array) -> bool:
         """Whether an action may be played.

@@ -54,7 +54,7 @@ class Bounds:
         system = problem.system
         rho = system.rho if rho_bar is None else _rates(rho_bar)
         if is_traced(rho, system.A):
-            Phi = system.phi_at(rho)
+            Phi = system.phi_at(namespace(rho, system.A).maximum(rho, system.rho))
         else:
             Phi = np.vectorize(lambda rate: _power_constant(problem, float(rate)), otypes=[float])(
                 rho
@@ -117,7 +117,7 @@ def check(bounds: Any) -> Bounds:
 def _rates(rho_bar: Array) -> Array:
     if is_traced(rho_bar):
         return rho_bar
-    rates = real_array("rho_bar", rho_bar, (None,) * np.ndim(rho_bar))
+    rates = real_array("rho_bar", rho_bar, None)
     if np.any((rates < 0) | (rates >= 1)):
         wrong = rates[(rates < 0) | (rates >= 1)].flat[0]
         raise ValueError(f"rho_bar must satisfy 0 <= rho_bar < 1; got {wrong:g}")

@@ -46,7 +46,10 @@ def listed_epochs(lengths: Sequence[int] | np.ndarray, horizon: int) -> Epochs:
     >>> listed_epochs([2, 1, 1, 1, 3], horizon=6)
     Epochs(lengths=array([2, 1, 3]), counts=array([1, 3, 1]))
     """
-    array = np.asarray(lengths)
+    try:
+        array = np.asarray(lengths)
+    except ValueError:  # a ragged list
+        array = np.zeros(0)
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu" or array.min() < 1:
         raise ValueError(
             f"epochs must be a list of whole numbers >= 1, the rounds of each epoch; got {lengths!r:.60}"
@@ -75,7 +78,7 @@ def growing_epochs(rho_bar: float, horizon: int) -> Epochs:
     m, rounds = 1, 0
     while rounds < horizon:
         H = _persistence(m, rho_bar)
-        until = horizon if rho_bar == 0 else min(_threshold(H + 1, rho_bar), m + horizon)
+        until = m + horizon if rho_bar == 0 else min(_threshold(H + 1, rho_bar), m + horizon)
         count = min(max(1, until - m), -(-(horizon - rounds) // (H + 1)))
         lengths.append(H + 1)
         counts.append(count)
@@ -105,7 +108,11 @@ def as_epochs(value: Any, horizon: int) -> Epochs:
     if callable(value):
         value = value(horizon)
     if isinstance(value, Epochs):
+        if value.rounds < horizon:
+            raise ValueError(
+                f"epochs must cover the horizon of {horizon} rounds; the table given ends at {value.rounds}"
+            )
         return value
-    if np.ndim(value) == 0:
+    if np.isscalar(value) or getattr(value, "ndim", 1) == 0:
         return constant_epochs(value, horizon)
     return listed_epochs(value, horizon)

@@ -8,7 +8,7 @@ from dlbjax._arrays import Array, is_traced, namespace
 
 _DENSE = 1024  # every power below this one is looked at
 _SPARSE = 64  # then this many between one power of two and the next
-_DOUBLINGS = 40  # up to τ = 2^40, beyond which rounding of ρ drowns the norm
+_DOUBLINGS = 30  # up to τ = 2^30; beyond, the rounding of ρ shows in ρ^τ
 _INFINITE = 1e6  # a defective matrix, seen through rounding, reaches at least this
 
 
@@ -40,8 +40,11 @@ def power_bound(A: Array, rho_bar: Array) -> Array:
     """
     if is_traced(A, rho_bar):
         xp = namespace(A, rho_bar)
-        every = xp.concatenate([_norms(powers) for powers in _power_stacks(A / rho_bar)])
-        return xp.maximum(1.0, xp.max(every))
+        rate = xp.where(rho_bar == 0.0, 1.0, rho_bar)
+        every = xp.concatenate([_norms(powers) for powers in _power_stacks(A / rate)])
+        largest = xp.maximum(1.0, xp.max(xp.where(xp.isnan(every), xp.inf, every)))
+        largest = xp.where(largest > _INFINITE, xp.inf, largest)
+        return xp.where(rho_bar == 0.0, xp.where(xp.any(A != 0), xp.inf, 1.0), largest)
     if rho_bar == 0.0:
         return float(np.inf) if np.any(A) else 1.0
     largest = 1.0
@@ -53,6 +56,8 @@ def power_bound(A: Array, rho_bar: Array) -> Array:
                 return float(np.inf)
             if norms.min() <= 1.0 + 1e-12:
                 break
+            if len(norms) > 1 and norms.max() <= (1 + 1e-9) * norms.min():
+                break  # the powers tend to a projection
     return largest
 
 

@@ -153,7 +153,7 @@ def load(path: str | Path) -> Result | Results:
     True
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
             header = json.loads(str(file["dlbjax"]))
             if header["format"] != _FORMAT:
                 raise ValueError(f"its format is {header['format']}, this version reads {_FORMAT}")

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from dlbjax._arrays import Array, is_traced, namespace, real_array, real_number
+from dlbjax._arrays import Array, is_traced, namespace, real_array, real_number, whole_number
 from dlbjax.powers import power_bound, spectral_radius
 
 
@@ -99,7 +99,7 @@ class System:
 
     def markov(self, lag: int) -> Array:
         """Markov parameter h^{s}: θ at lag 0, Bᵀ(A^{s−1})ᵀω after that."""
-        if lag == 0:
+        if whole_number("lag", lag, at_least=0) == 0:
             return self.theta
         xp = namespace(self.A, self.B, self.omega)
         return self.B.T @ xp.linalg.matrix_power(self.A, lag - 1).T @ self.omega
@@ -111,6 +111,7 @@ class System:
         >>> dlb.problems.synthetic().system.cumulative_markov(0, 1)
         array([0.45, 0.5 , 0.11])
         """
+        whole_number("first", first, at_least=0)
         if last is not None and last < first:
             return 0.0 * self.theta
         if first == 0:
@@ -167,8 +168,8 @@ def _covariance(noise: Array, n: int) -> Array:
     if is_traced(noise):
         xp = namespace(noise)
         return noise if noise.ndim == 2 else xp.diag(xp.broadcast_to(noise, (n,)) ** 2)
-    ndim = np.ndim(noise)
-    if ndim == 2:
+    noise = real_array("state_noise", noise, None)
+    if noise.ndim == 2:
         covariance = real_array("state_noise", noise, (n, n))
         scale = max(float(np.abs(covariance).max()), np.finfo(float).tiny)
         if np.abs(covariance - covariance.T).max() > 1e-10 * scale:
@@ -182,10 +183,10 @@ def _covariance(noise: Array, n: int) -> Array:
                 f"its smallest eigenvalue is {smallest:.6g}"
             )
         return covariance
-    std = real_array("state_noise", noise, () if ndim == 0 else (n,))
+    std = real_array("state_noise", noise, () if noise.ndim == 0 else (n,))
     if np.any(std < 0):
         raise ValueError(f"state_noise must be >= 0; got {float(np.min(std)):g}")
-    return np.diag(np.broadcast_to(std, (n,)) ** 2)
+    return real_array("state_noise", np.diag(np.broadcast_to(std, (n,)) ** 2), (n, n))
 
 
 def _flatten(system: System) -> tuple[tuple[Any, ...], None]:
