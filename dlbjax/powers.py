@@ -41,7 +41,7 @@ def power_bound(A: Array, rho_bar: Array) -> Array:
     if is_traced(A, rho_bar):
         xp = namespace(A, rho_bar)
         rate = xp.where(rho_bar == 0.0, 1.0, rho_bar)
-        every = xp.concatenate([_norms(powers) for powers in _power_stacks(A / rate)])
+        every = _norms(xp.concatenate(list(_power_stacks(A / rate))))
         largest = xp.maximum(1.0, xp.max(xp.where(xp.isnan(every), xp.inf, every)))
         largest = xp.where(largest > _INFINITE, xp.inf, largest)
         return xp.where(rho_bar == 0.0, xp.where(xp.any(A != 0), xp.inf, 1.0), largest)

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from dlbjax._arrays import Array
 from dlbjax._small import dot, matvec

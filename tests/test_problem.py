@@ -1,0 +1,69 @@
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+import dlbjax as dlb
+from dlbjax.problem import best_index
+
+
+def static(theta):
+    """A system whose state does nothing: h = θ."""
+    d = len(theta)
+    return dlb.System(A=[[0.5]], B=np.zeros((1, d)), omega=[1.0], theta=theta)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_optimal_action_and_gaps_agree_with_a_linear_program(seed):
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((2, 2))
+    A *= 0.7 / np.abs(np.linalg.eigvals(A)).max()
+    B, omega, theta = rng.standard_normal((2, 3)), rng.standard_normal(2), rng.standard_normal(3)
+    problem = dlb.Problem(dlb.System(A, B, omega, theta), dlb.actions.budget(-1.0, np.ones(3), 1.5))
+    h = theta + sum(B.T @ np.linalg.matrix_power(A, s).T @ omega for s in range(200))
+    best = linprog(-h, np.ones((1, 3)), [1.5], bounds=(-1, 1))
+    np.testing.assert_allclose(problem.h, h, rtol=1e-10)
+    np.testing.assert_allclose(problem.optimal_action, best.x, atol=1e-10)
+    assert problem.optimal_value == pytest.approx(-best.fun)
+    np.testing.assert_allclose(problem.values, [h @ u for u in problem.actions.vertices])
+    np.testing.assert_allclose(problem.gaps, -best.fun - problem.values, atol=1e-12)
+    assert problem.gaps[problem.optimal_index] == 0.0
+    assert np.all(problem.gaps >= 0)
+
+
+def test_myopic_action_ignores_the_state():
+    system = dlb.System(A=[[0.5]], B=[[5.0, 0.0]], omega=[1.0], theta=[0.1, 0.2])
+    problem = dlb.Problem(system, dlb.actions.simplex(2))
+    assert problem.myopic_action.tolist() == [0, 1]
+    assert problem.optimal_action.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("theta", "index"),
+    [
+        ([1.0, 1.0, 1.0], 0),
+        ([1.0 - 1e-13, 1.0, 0.0], 0),
+        ([1.0 - 1e-11, 1.0, 1.0], 1),
+        ([0.0, 1.0, 1.0 + 5e-13], 1),
+        ([0.0, 1.0, 2.0], 2),
+        ([-1.0, -2.0, -3.0], 0),
+    ],
+)
+def test_ties_go_to_the_lowest_index(theta, index):
+    problem = dlb.Problem(static(theta), dlb.actions.finite(np.eye(3)))
+    assert problem.optimal_index == best_index(np.array(theta)) == index
+    assert problem.optimal_value == theta[index]
+    assert problem.optimal_action.tolist() == np.eye(3)[index].tolist()
+    assert problem.myopic_action.tolist() == np.eye(3)[index].tolist()
+
+
+@pytest.mark.parametrize(
+    ("system", "chosen", "message"),
+    [
+        (static([1, 2]), dlb.actions.simplex(3), r"^actions have 3 coord.* but B has 2 columns"),
+        ("A", dlb.actions.simplex(3), r"^system must be a dlbjax\.System; got str"),
+        (static([1, 2]), np.eye(2), r"^actions must come from dlbjax\.actions .*; got ndarray"),
+    ],
+)
+def test_what_does_not_fit_is_refused(system, chosen, message):
+    with pytest.raises(ValueError, match=message):
+        dlb.Problem(system, chosen)
