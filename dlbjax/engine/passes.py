@@ -1,12 +1,12 @@
 """A pass: the runs of policies that share their epochs, prepared on the host and carried through."""
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax.sharding import Mesh, PartitionSpec
 
 from dlbjax._arrays import Array
 from dlbjax.engine import scan
@@ -17,7 +17,7 @@ from dlbjax.epochs import Epochs
 from dlbjax.policies.policy import Policy
 from dlbjax.problem import Problem
 
-_WIDTH = 8  # lanes come in multiples of this, so that each is computed by the same instructions
+WIDTH = 8  # lanes come in multiples of this, so that each is computed by the same instructions
 
 
 class Noise(NamedTuple):
@@ -43,7 +43,7 @@ class Settings(NamedTuple):
     dtype: np.dtype
     batch: int | None
     chunk: int | None
-    mesh: Mesh
+    devices: list[Any] | None
 
 
 class Pass(NamedTuple):
@@ -85,59 +85,54 @@ def prepare(
     return Pass(policies, places, arms, runs, single_rounds, law, lengths, world)
 
 
-def run(pass_: Pass, settings: Settings, tick: Any) -> dict[str, np.ndarray]:
-    """Carry every run through the horizon.
+def run(
+    pass_: Pass, settings: Settings, numbers: np.ndarray, device: Any, tick: Callable[[int], None]
+) -> dict[str, np.ndarray]:
+    """Carry some runs through the horizon on one device.
 
     Args:
       pass_: the prepared pass.
       settings: what was asked for.
-      tick: called with a number of run-rounds whenever they are done.
+      numbers: which runs, counted over policies and, within each, over seeds.
+      device: where.
+      tick: called with a number of rounds, over all runs, whenever they are done. What it raises
+        ends the run.
 
     Returns:
-      "regrets" (policies, seeds, C, 3) and, by name, what is recorded, (policies, seeds, T, …).
+      "regrets" (runs, C, 3) and, by name, what is recorded, (runs, T, …).
     """
-    count = len(pass_.policies) * len(settings.seeds)
-    devices = settings.mesh.size
-    batch = settings.batch or 1024 * devices
-    out: dict[str, list[np.ndarray]] = {}
-    for first in range(0, count, batch):
-        lanes = np.arange(first, min(first + batch, count))
-        for name, values in _run_batch(pass_, settings, lanes, tick).items():
-            out.setdefault(name, []).append(values)
-    shape = (len(pass_.policies), len(settings.seeds))
-    joined = {name: np.concatenate(parts) for name, parts in out.items()}
-    return {name: values.reshape(*shape, *values.shape[1:]) for name, values in joined.items()}
-
-
-def _run_batch(
-    pass_: Pass, settings: Settings, numbers: np.ndarray, tick: Any
-) -> dict[str, np.ndarray]:
-    wide = _WIDTH * settings.mesh.size
-    padded = np.r_[numbers, np.full(-len(numbers) % wide, numbers[-1])]
+    padded = np.r_[numbers, np.full(-len(numbers) % WIDTH, numbers[-1])]
     place, seed = np.divmod(padded, len(settings.seeds))
     functions = _traced_part(pass_.policies[0])
     cast = partial(_cast, dtype=settings.dtype)
-    world = jax.device_put(jax.tree.map(cast, pass_.world))
     params = [_of(p.params, settings.horizon) for p in pass_.policies]
-    lanes = scan.Lanes(
-        key=jax.vmap(partial(jax.random.key, impl="threefry2x32"))(settings.seeds[seed]),
-        configuration=place.astype(np.int32),
-        params=jax.tree.map(
-            lambda *leaves: np.moveaxis(cast(np.stack(leaves))[place], 0, -1), *params
-        ),
-    )
-    carry = _start(functions, settings.mesh, len(settings.rounds), world, lanes)
-    recorded: dict[str, list[np.ndarray]] = {name: [] for name in settings.record}
-    for steps, rounds, first in _stretches(pass_, settings, seed):
-        carry, seen = _advance(
-            functions, settings.mesh, settings.record, world, lanes, carry, steps, first
+    with (
+        jax.enable_x64(settings.dtype == np.float64),
+        jax.numpy_rank_promotion("allow"),  # a trailing axis of lanes relies on it
+        jax.default_device(device),
+    ):
+        world = jax.device_put(jax.tree.map(cast, pass_.world))
+        lanes = scan.Lanes(
+            key=jax.vmap(partial(jax.random.key, impl="threefry2x32"))(settings.seeds[seed]),
+            configuration=jax.device_put(place.astype(np.int32)),
+            params=jax.tree.map(
+                lambda *leaves: np.moveaxis(cast(np.stack(leaves))[place], 0, -1), *params
+            ),
         )
-        for name, values in seen.items():
-            flat = np.asarray(values).reshape(-1, *values.shape[2:])[: len(rounds)]
-            recorded[name].append(np.repeat(flat, rounds, axis=0)[..., : len(numbers)])
-        jax.block_until_ready(carry.reports)
-        tick(int(rounds.sum()) * len(numbers))
-    reports = np.asarray(carry.reports)[:-1, :, : len(numbers)]
+        with _compiling:
+            carry = _start(functions, len(settings.rounds), world, lanes)
+        recorded: dict[str, list[np.ndarray]] = {name: [] for name in settings.record}
+        for steps, rounds, first in _stretches(pass_, settings, seed):
+            with _compiling:  # returns as soon as the work is handed over
+                carry, seen = _advance(
+                    functions, settings.record, world, lanes, carry, steps, first
+                )
+            for name, values in seen.items():
+                flat = np.asarray(values).reshape(-1, *values.shape[2:])[: len(rounds)]
+                recorded[name].append(np.repeat(flat, rounds, axis=0)[..., : len(numbers)])
+            jax.block_until_ready(carry.reports)
+            tick(int(rounds.sum()) * len(numbers))
+        reports = np.asarray(carry.reports)[:-1, :, : len(numbers)]
     out = {"regrets": np.moveaxis(reports, -1, 0).astype(np.float64)}
     for name, parts in recorded.items():
         out[name] = np.moveaxis(np.concatenate(parts), -1, 0)
@@ -191,36 +186,17 @@ def _cast(array: Array, dtype: np.dtype) -> np.ndarray:
     return array.astype(np.int32) if array.dtype.kind in "iu" else array
 
 
-def _lanes_last(tree: Any) -> Any:
-    return jax.tree.map(lambda leaf: PartitionSpec(*[None] * (leaf.ndim - 1), "lanes"), tree)
+_compiling = threading.Lock()  # so that workers do not compile the same program side by side
 
 
-def _everywhere(tree: Any) -> Any:
-    return jax.tree.map(lambda leaf: PartitionSpec(), tree)
+@partial(jax.jit, static_argnums=(0, 1))
+def _start(policy: Policy, reports: int, world: scan.World, lanes: scan.Lanes) -> scan.Carry:
+    return scan.start(policy, world, lanes, reports)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
-def _start(
-    policy: Policy, mesh: Mesh, reports: int, world: scan.World, lanes: scan.Lanes
-) -> scan.Carry:
-    begin = partial(scan.start, policy, reports=reports)
-    out = jax.eval_shape(begin, world, lanes)
-    return jax.shard_map(
-        begin, mesh=mesh, in_specs=(_everywhere(world), _lanes_last(lanes)),
-        out_specs=_lanes_last(out), check_vma=False,
-    )(world, lanes)  # fmt: skip
-
-
-@partial(jax.jit, static_argnums=(0, 1, 2), donate_argnums=(5,))
+@partial(jax.jit, static_argnums=(0, 1), donate_argnums=(4,))
 def _advance(
-    policy: Policy, mesh: Mesh, record: tuple[str, ...], world: scan.World, lanes: scan.Lanes,
+    policy: Policy, record: tuple[str, ...], world: scan.World, lanes: scan.Lanes,
     carry: scan.Carry, steps: scan.Steps, first: Array,
 ) -> tuple[scan.Carry, dict[str, Array]]:  # fmt: skip
-    go = partial(scan.advance, policy, record)
-    steps_spec = _everywhere(steps._replace(given=None))._replace(given=_lanes_last(steps.given))
-    _, seen = jax.eval_shape(go, world, lanes, carry, steps, first)
-    return jax.shard_map(
-        go, mesh=mesh,
-        in_specs=(_everywhere(world), _lanes_last(lanes), _lanes_last(carry), steps_spec, PartitionSpec()),
-        out_specs=(_lanes_last(carry), _lanes_last(seen)), check_vma=False,
-    )(world, lanes, carry, steps, first)  # fmt: skip
+    return scan.advance(policy, record, world, lanes, carry, steps, first)

@@ -20,14 +20,22 @@ BLOCK = 256  # segments whose random numbers are drawn together
 
 
 class Sum(NamedTuple):
-    """A compensated running sum: exact to rounding of the result, in float32 too."""
+    """A running sum over the rounds, compensated in float32, where 10⁶ terms would lose digits."""
 
     value: Array
-    error: Array
+    error: Array | None
+
+    @classmethod
+    def zero(cls, count: int, dtype: Any) -> "Sum":
+        """Nothing yet, for every lane."""
+        zeros = jnp.zeros(count, dtype)
+        return cls(zeros, zeros if dtype == jnp.float32 else None)
 
     def add(self, term: Array) -> "Sum":
         """Neumaier's variant of Kahan's summation."""
         value = self.value + term
+        if self.error is None:
+            return Sum(value, None)
         larger = jnp.abs(self.value) >= jnp.abs(term)
         lost = jnp.where(larger, (self.value - value) + term, (term - value) + self.value)
         return Sum(value, self.error + lost)
@@ -35,7 +43,7 @@ class Sum(NamedTuple):
     @property
     def result(self) -> Array:
         """The sum."""
-        return self.value + self.error
+        return self.value if self.error is None else self.value + self.error
 
 
 class Maps(NamedTuple):
@@ -109,15 +117,14 @@ def start(policy: Policy, world: World, lanes: Lanes, reports: int) -> Carry:
     """Every run before its first round."""
     count = lanes.configuration.shape[0]
     dtype = world.gaps.dtype
-    zeros = jnp.zeros(count, dtype)
     return Carry(
         policy=_over_lanes(policy).init(lanes.params, world.arms[..., None], _stream(lanes, 2)),
         action=jnp.zeros(count, jnp.int32),
         shadow=jnp.tile(world.x1[:, None], (1, count)),
         disturbance=jnp.zeros((world.x1.shape[0], count), dtype),
-        offline=Sum(zeros, zeros),
-        noise=Sum(zeros, zeros),
-        total=zeros,
+        offline=Sum.zero(count, dtype),
+        noise=Sum.zero(count, dtype),
+        total=jnp.zeros(count, dtype),
         reports=jnp.zeros((reports + 1, 3, count), dtype),
     )
 

@@ -4,13 +4,12 @@ import importlib.metadata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax
 import numpy as np
-from jax.sharding import Mesh
 from tqdm.auto import tqdm
 
 from dlbjax._arrays import real_array, whole_number
-from dlbjax.engine.passes import Noise, Pass, Settings, prepare, run
+from dlbjax.engine.passes import Noise, Pass, Settings, prepare
+from dlbjax.engine.workers import carry_out
 from dlbjax.epochs import Epochs, as_epochs
 from dlbjax.policies.policy import Policy, PolicyGrid
 from dlbjax.problem import Problem
@@ -57,9 +56,11 @@ def simulate(
         and the logarithmic axis. The horizon is always among them. They are part of what a seed
         means: other reporting rounds give another path of the same law.
       dtype: float64, or float32 for speed on a GPU.
-      batch: most runs to advance together.
+      batch: most runs to advance together; by default as many as suit the device.
       chunk: blocks of 256 steps per call of the compiled program.
-      devices: JAX devices to spread the runs over; by default all of the default backend's.
+      devices: JAX devices to spread the runs over, one worker each. By default all local ones, and
+        on a CPU one worker per core. `result.config["execution"]` says what was picked, and so does
+        the logger "dlbjax" at level INFO.
       progress: show a progress bar; by default where standard error is a terminal and the call is
         not over within two seconds.
 
@@ -77,7 +78,6 @@ def simulate(
     named = dict(policy) if isinstance(policy, Mapping) else {"": policy}
     if not named:
         raise ValueError("policy must name at least one policy; got an empty mapping")
-    mesh = Mesh(np.array(jax.devices() if devices is None else list(devices)), ("lanes",))
     settings = Settings(
         horizon=(horizon := whole_number("horizon", horizon, at_least=1, at_most=_LONGEST)),
         seeds=_seeds(seeds, noise),
@@ -87,24 +87,26 @@ def simulate(
         dtype=_check_dtype(dtype),
         batch=None if batch is None else whole_number("batch", batch, at_least=1),
         chunk=None if chunk is None else whole_number("chunk", chunk, at_least=1),
-        mesh=mesh,
+        devices=None if devices is None else list(devices),
     )
-    passes = {name: _passes(problem, _grid(p), settings) for name, p in named.items()}
-    work = sum(len(p.policies) for group in passes.values() for p in group)
-    results = Results()
-    with (
-        jax.enable_x64(settings.dtype == np.float64),
-        jax.numpy_rank_promotion("allow"),  # a trailing axis of lanes relies on it
-        tqdm(
-            total=work * horizon * len(settings.seeds), unit=" rounds", unit_scale=True,
-            delay=0 if progress else 2, disable=None if progress is None else not progress,
-        ) as bar,
-    ):  # fmt: skip
-        for name, group in passes.items():
-            grid = _grid(named[name])
-            bar.set_description(name or grid.policies[0].name)
-            done = [(pass_, run(pass_, settings, bar.update)) for pass_ in group]
-            results[name] = _result(problem, grid, name, done, settings)
+    grids = {name: _grid(p) for name, p in named.items()}
+    passes = {name: _passes(problem, grid, settings) for name, grid in grids.items()}
+    everything = [pass_ for group in passes.values() for pass_ in group]
+    with tqdm(
+        total=horizon * len(settings.seeds) * sum(len(p.policies) for p in everything),
+        unit=" rounds", unit_scale=True, delay=0 if progress else 2,
+        disable=None if progress is None else not progress,
+    ) as bar:  # fmt: skip
+        done, execution = carry_out(everything, settings, bar.update)
+    by_pass = iter(done)
+    results = Results(
+        {
+            name: _result(
+                problem, grids[name], name, [(p, next(by_pass)) for p in group], settings, execution
+            )
+            for name, group in passes.items()
+        }
+    )
     return results if isinstance(policy, Mapping) else results[""]
 
 
@@ -157,8 +159,9 @@ def _same_arms(one: np.ndarray | None, other: np.ndarray | None) -> bool:
 
 
 def _result(
-    problem: Problem, grid: PolicyGrid, name: str, done: list[tuple[Pass, Any]], settings: Settings
-) -> Result:
+    problem: Problem, grid: PolicyGrid, name: str, done: list[tuple[Pass, Any]],
+    settings: Settings, execution: dict[str, Any],
+) -> Result:  # fmt: skip
     shape = tuple(len(values) for values in grid.axes.values())
     whole: dict[str, np.ndarray] = {}
     for pass_, parts in done:
@@ -178,7 +181,8 @@ def _result(
     realised, expected, offline = regrets
     return Result(
         settings.rounds, realised, expected, offline, seeds=settings.seeds, axes=dict(grid.axes),
-        name=name or policy.name, config=_config(problem, grid, settings), **recorded,
+        name=name or policy.name, **recorded,
+        config=_config(problem, grid, settings) | {"execution": execution},
     )  # fmt: skip
 
 

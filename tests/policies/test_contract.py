@@ -73,7 +73,7 @@ def own(sigma=0.1):
 PROBLEMS = {
     "synthetic": dlb.problems.synthetic,
     "real_world": dlb.problems.real_world,
-    "own": small,
+    "own": own,
 }
 
 
