@@ -2,11 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help test reproduce format clean
+.PHONY: help test reproduce bench format clean
 
 help:
 	@echo "make reproduce  run the paper's experiment at full size, into results/"
 	@echo "make test       check formatting, types and behaviour"
+	@echo "make bench      time dlbjax against NumPy and Numba loops, into results/benchmarks/"
 	@echo "make format     let ruff format and mend the code"
 	@echo "make clean      remove the environment and what was built"
 
@@ -27,6 +28,10 @@ test: .venv/test
 
 reproduce: .venv/base
 	$(BIN)/dlbjax reproduce --out results
+
+bench: .venv/base
+	$(BIN)/python -m pip install --quiet --editable ".[benchmarks]"
+	$(BIN)/python benchmarks/run.py --out results/benchmarks
 
 format: .venv/test
 	$(BIN)/ruff check --fix .

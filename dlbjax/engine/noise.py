@@ -105,7 +105,8 @@ def _prediction(system: System, length: int) -> Callable[[np.ndarray], np.ndarra
     """P ↦ joint covariance of (ζ at the end, v at the last round), for a segment of that length."""
     n = system.n
     if length == 0:
-        return lambda P: np.pad(P, ((0, 1), (0, 1)))
+        keep = np.eye(n + 2)[:, : n + 1]
+        return lambda P: keep @ P @ keep.T
     # One round: ζ_{t+1} = F ζ_t + (ε_t, η_t).
     F = np.block([[system.A, np.zeros((n, 1))], [system.omega[None], np.ones((1, 1))]])
     Q = np.zeros((n + 1, n + 1))
@@ -136,7 +137,11 @@ def _observed(n: int, kind: tuple[int, int, bool], observed: tuple[str, ...]) ->
 def _gain(joint: np.ndarray, known: list[int], m: int) -> np.ndarray:
     """C with (…) = mean + C e: the joint's columns of what is known, times a whitening of it."""
     gain = np.zeros((len(joint), m))
-    if known:
+    if len(known) == 1:
+        variance = joint[known[0], known[0]]
+        if variance > 0:
+            gain[:, 0] = joint[:, known[0]] / np.sqrt(variance)
+    elif known:
         covariance = joint[np.ix_(known, known)]
         scale = np.sqrt(np.maximum(np.diag(covariance), 0.0))
         scale[scale == 0] = 1.0

@@ -12,9 +12,9 @@ from dlbjax._arrays import Array
 from dlbjax.engine import scan
 from dlbjax.engine.noise import NoiseLaw, innovations_law, plain_law
 from dlbjax.engine.segments import Segments, cut, round_by_round
-from dlbjax.engine.world import build_steps, build_world, distinct_lengths
+from dlbjax.engine.world import build_steps, build_world, distinct_lengths, plan_ahead
 from dlbjax.epochs import Epochs
-from dlbjax.policies.policy import Policy
+from dlbjax.policies.policy import Epoch, Policy
 from dlbjax.problem import Problem
 
 WIDTH = 8  # lanes come in multiples of this, so that each is computed by the same instructions
@@ -44,6 +44,9 @@ class Settings(NamedTuple):
     batch: int | None
     chunk: int | None
     devices: list[Any] | None
+    promotion: (
+        Any  # JAX's rule for mixed dtypes where `simulate` was called; workers do not inherit it
+    )
 
 
 class Pass(NamedTuple):
@@ -80,6 +83,9 @@ def prepare(
         if np.all(epochs.lengths == 1) and "last" in observed:
             observed = ("last",)  # the sum over one round is known with it
         law = innovations_law(problem.system, runs, observed)
+    ends = np.array([0, -1])  # a plan that cannot be made is refused before anything compiles
+    epoch = Epoch(runs.epoch[ends], runs.epoch_start[ends], runs.epoch_length[ends])
+    plan_ahead(policies, settings.horizon, arms, epoch)
     lengths = distinct_lengths(runs, single_rounds)
     world = build_world(problem, arms, lengths, law)
     return Pass(policies, places, arms, runs, single_rounds, law, lengths, world)
@@ -109,6 +115,7 @@ def run(
     with (
         jax.enable_x64(settings.dtype == np.float64),
         jax.numpy_rank_promotion("allow"),  # a trailing axis of lanes relies on it
+        jax.numpy_dtype_promotion(settings.promotion),
         jax.default_device(device),
     ):
         world = jax.device_put(jax.tree.map(cast, pass_.world))
@@ -132,6 +139,7 @@ def run(
                 recorded[name].append(np.repeat(flat, rounds, axis=0)[..., : len(numbers)])
             jax.block_until_ready(carry.reports)
             tick(int(rounds.sum()) * len(numbers))
+        _refuse_nan(pass_.policies[0], carry.policy, settings.seeds[seed])
         reports = np.asarray(carry.reports)[:-1, :, : len(numbers)]
     out = {"regrets": np.moveaxis(reports, -1, 0).astype(np.float64)}
     for name, parts in recorded.items():
@@ -165,6 +173,17 @@ def _given(noise: Noise, length: np.ndarray, done: int, seed: np.ndarray) -> np.
     t = np.minimum(t, noise.reward.shape[1] - 1)  # segments of no rounds use none of it
     both = np.concatenate([noise.state[seed][:, t], noise.reward[seed][:, t, None]], axis=-1)
     return np.moveaxis(both, 0, -1).reshape(*length.shape, -1, len(seed))
+
+
+def _refuse_nan(policy: Policy, state: Any, seeds: np.ndarray) -> None:
+    """A NaN in a policy's state spoils its decisions but need not show in the regret."""
+    for leaf in map(np.asarray, jax.tree.leaves(state)):
+        if leaf.dtype.kind == "f" and np.isnan(leaf).any():
+            lane = int(np.argwhere(np.isnan(leaf))[0, -1])
+            raise FloatingPointError(
+                f"the state of policy {policy.name!r} became NaN for seed {seeds[lane]}; look for a "
+                "division by zero or an overflow in its update"
+            )
 
 
 def _traced_part(policy: Policy) -> Policy:

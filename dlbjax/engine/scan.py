@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from dlbjax._arrays import Array
 from dlbjax._small import dot, matvec
@@ -32,18 +33,12 @@ class Sum(NamedTuple):
         return cls(zeros, zeros if dtype == jnp.float32 else None)
 
     def add(self, term: Array) -> "Sum":
-        """Neumaier's variant of Kahan's summation."""
-        value = self.value + term
+        """Kahan's summation: what rounding took from the last addition is given to the next."""
         if self.error is None:
-            return Sum(value, None)
-        larger = jnp.abs(self.value) >= jnp.abs(term)
-        lost = jnp.where(larger, (self.value - value) + term, (term - value) + self.value)
-        return Sum(value, self.error + lost)
-
-    @property
-    def result(self) -> Array:
-        """The sum."""
-        return self.value if self.error is None else self.value + self.error
+            return Sum(self.value + term, None)
+        term = term - self.error
+        value = self.value + term
+        return Sum(value, (value - self.value) - term)
 
 
 class Maps(NamedTuple):
@@ -237,6 +232,24 @@ def _over_lanes(policy: Policy) -> Policy:
     return policy._replace(init=init, act=act, update=update)
 
 
+def _check_state(updated: Any, state: Any) -> None:
+    """Refuse an `update` whose answer is not a state like the one `init` made."""
+    was, now = (
+        jax.tree.map(lambda leaf: "×".join(map(str, (1, *leaf.shape[:-1]))), tree)
+        for tree in (state, updated)
+    )
+    if was != now:
+        raise ValueError(
+            "the policy's update must return a state of the structure and shapes that init made, "
+            f"{was}; got {now}"
+        )
+    for old, new in zip(jax.tree.leaves(state), jax.tree.leaves(updated), strict=True):
+        if not np.can_cast(new.dtype, old.dtype, "same_kind"):
+            raise ValueError(
+                f"the policy's init made {old.dtype} numbers, its update returns {new.dtype}"
+            )
+
+
 def _segment(
     policy: Policy, record: tuple[str, ...], world: World, lanes: Lanes, carry: Carry, now: Now,
     e: Array, uniforms: Array,
@@ -263,14 +276,19 @@ def _segment(
         action, u, last if "last" in policy.feedback else None, total, now.epoch_length
     )
     updated = learner.update(lanes.params, carry.policy, feedback)
+    _check_state(updated, carry.policy)
 
-    offline = carry.offline.add(world.gaps[action] * now.length)
+    # An index that is no arm's makes the regret NaN, which is refused in the end.
+    gap = jnp.where((action >= 0) & (action < world.gaps.shape[0]), world.gaps[action], jnp.nan)
+    offline = carry.offline.add(gap * now.length)
     noise = carry.noise.add(noise_sum)
     shadow = matvec(maps.power, z) + matvec(maps.response, u)
-    expected = offline.result + dot(transient, shadow - world.x1[:, None])
-    regrets = jnp.stack([expected - noise.result, expected, offline.result])
+    expected = offline.value + dot(transient, shadow - world.x1[:, None])
+    regrets = jnp.stack([expected - noise.value, expected, offline.value])
     carry = Carry(
-        policy=jax.tree.map(lambda new, old: jnp.where(now.ends, new, old), updated, carry.policy),
+        policy=jax.tree.map(
+            lambda new, old: jnp.where(now.ends, new.astype(old.dtype), old), updated, carry.policy
+        ),
         action=action,
         shadow=shadow,
         disturbance=matvec(maps.power, w) + matvec(gains.K, e),

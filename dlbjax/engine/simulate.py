@@ -4,6 +4,7 @@ import importlib.metadata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 from tqdm.auto import tqdm
 
@@ -76,18 +77,23 @@ def simulate(
     if not isinstance(problem, Problem):
         raise ValueError(f"problem must be a dlbjax.Problem; got {type(problem).__name__}")
     named = dict(policy) if isinstance(policy, Mapping) else {"": policy}
-    if not named:
-        raise ValueError("policy must name at least one policy; got an empty mapping")
+    if not named or not all(isinstance(name, str) for name in named):
+        raise ValueError(
+            f"policy must map at least one name, a string, to a policy; got {list(named)}"
+        )
+    horizon = whole_number("horizon", horizon, at_least=1, at_most=_LONGEST)
+    noise = _check_noise(noise, horizon, problem.system.n)
     settings = Settings(
-        horizon=(horizon := whole_number("horizon", horizon, at_least=1, at_most=_LONGEST)),
+        horizon=horizon,
         seeds=_seeds(seeds, noise),
         rounds=_reporting_rounds(rounds, horizon),
-        noise=_check_noise(noise, horizon, problem.system.n),
+        noise=noise,
         record=_check_record(record),
         dtype=_check_dtype(dtype),
         batch=None if batch is None else whole_number("batch", batch, at_least=1),
         chunk=None if chunk is None else whole_number("chunk", chunk, at_least=1),
-        devices=None if devices is None else list(devices),
+        devices=_check_devices(devices),
+        promotion=jax.config.jax_numpy_dtype_promotion,  # type: ignore[attr-defined]
     )
     grids = {name: _grid(p) for name, p in named.items()}
     passes = {name: _passes(problem, grid, settings) for name, grid in grids.items()}
@@ -96,6 +102,7 @@ def simulate(
         total=horizon * len(settings.seeds) * sum(len(p.policies) for p in everything),
         unit=" rounds", unit_scale=True, delay=0 if progress else 2,
         disable=None if progress is None else not progress,
+        desc=", ".join(name or grid.policies[0].name for name, grid in grids.items()),
     ) as bar:  # fmt: skip
         done, execution = carry_out(everything, settings, bar.update)
     by_pass = iter(done)
@@ -119,6 +126,8 @@ def _grid(policy: Policy | PolicyGrid) -> PolicyGrid:
             f"{type(policy).__name__}"
         )
     size = int(np.prod([len(values) for values in policy.axes.values()], dtype=int))
+    if size == 0:
+        raise ValueError("the grid must hold at least one policy; got none")
     if size != len(policy.policies):
         raise ValueError(f"the grid's axes make {size} points, but it holds {len(policy.policies)}")
     return policy
@@ -193,7 +202,7 @@ def _refuse_non_finite(regrets: np.ndarray, grid: PolicyGrid, settings: Settings
         raise FloatingPointError(
             f"the regret of policy {grid.policies[place].name!r} (number {place} of its grid) is not "
             f"finite for seed {settings.seeds[run_]} by round {settings.rounds[report]}; look for a "
-            "division by zero or an overflow in the policy"
+            "division by zero or an overflow in the policy, or an index that is no vertex's"
         )
 
 
@@ -227,31 +236,34 @@ def _describe(policy: Policy, horizon: int) -> dict[str, Any]:
 
 
 def _seeds(seeds: Any, noise: Noise | None) -> np.ndarray:
-    if noise is not None:
-        runs = len(np.asarray(noise.reward))
-        if seeds is None:
-            return np.arange(runs)
+    runs = None if noise is None else len(noise.reward)
     if seeds is None:
-        seeds = 1
-    if np.ndim(seeds) == 0:
+        return np.arange(runs or 1)
+    if isinstance(seeds, int | float | np.number):
         chosen = np.arange(whole_number("seeds", seeds, at_least=1))
     else:
-        chosen = np.asarray(seeds)
-        if chosen.ndim != 1 or chosen.size == 0 or chosen.dtype.kind not in "iu":
-            raise ValueError(
-                f"seeds must be a number of runs or a list of whole numbers; got {seeds!r}"
-            )
+        chosen = _whole_numbers("seeds", seeds)
         if len(np.unique(chosen)) < len(chosen):
             raise ValueError("seeds must be distinct: a repeated seed repeats its run")
         if chosen.min() < 0 or chosen.max() > _LONGEST:
             raise ValueError(
                 f"seeds must lie from 0 to {_LONGEST}; got {chosen.min()}..{chosen.max()}"
             )
-    if noise is not None and len(chosen) != runs:
+    if runs is not None and len(chosen) != runs:
         raise ValueError(
             f"noise is for {runs} runs, but seeds asks for {len(chosen)}; leave seeds out"
         )
-    return chosen.astype(np.int64)
+    return chosen
+
+
+def _whole_numbers(name: str, values: Any) -> np.ndarray:
+    try:
+        array = np.asarray(list(values))
+    except (TypeError, ValueError):
+        array = np.zeros(0)
+    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
+        raise ValueError(f"{name} must be a list of whole numbers; got {values!r:.60}")
+    return array.astype(np.int64)
 
 
 def _reporting_rounds(rounds: Any, horizon: int) -> np.ndarray:
@@ -259,29 +271,42 @@ def _reporting_rounds(rounds: Any, horizon: int) -> np.ndarray:
         linear = np.ceil(np.linspace(0, horizon, 201)[1:])
         logarithmic = np.round(np.geomspace(1, horizon, 101))
         return np.unique(np.r_[linear, logarithmic].astype(np.int64))
-    chosen = np.asarray(rounds)
-    if chosen.ndim != 1 or chosen.size == 0 or chosen.dtype.kind not in "iu":
-        raise ValueError(f"rounds must be a list of whole numbers; got {rounds!r}")
+    chosen = _whole_numbers("rounds", rounds)
     if np.any(np.diff(chosen) <= 0) or chosen[0] < 1 or chosen[-1] > horizon:
         raise ValueError(f"rounds must increase strictly within 1..{horizon}; got {rounds!r}")
-    return np.union1d(chosen, horizon).astype(np.int64)
+    return np.union1d(chosen, horizon)
 
 
 def _check_noise(noise: Noise | None, horizon: int, n: int) -> Noise | None:
     if noise is None:
         return None
+    if not isinstance(noise, Noise):
+        raise ValueError(f"noise must be a dlbjax.Noise; got {type(noise).__name__}")
     reward = real_array("noise.reward", noise.reward, (None, horizon))
     if len(reward) == 0:
         raise ValueError("noise.reward must hold at least one run; got none")
     return Noise(real_array("noise.state", noise.state, (len(reward), horizon, n)), reward)
 
 
-def _check_record(record: Sequence[str]) -> tuple[str, ...]:
-    names = (record,) if isinstance(record, str) else tuple(record)
-    for name in names:
-        if name not in _RECORDABLE:
-            raise ValueError(f"record must name some of {', '.join(_RECORDABLE)}; got {name!r}")
+def _check_record(record: Any) -> tuple[str, ...]:
+    names = (record,) if isinstance(record, str) else record
+    if not isinstance(names, list | tuple | set) or set(names) - set(_RECORDABLE):
+        raise ValueError(f"record must name some of {', '.join(_RECORDABLE)}; got {record!r}")
     return tuple(name for name in _RECORDABLE if name in names)
+
+
+def _check_devices(devices: Any) -> list[Any] | None:
+    if devices is None:
+        return None
+    if not isinstance(devices, list | tuple) or not devices or not all(map(_is_device, devices)):
+        raise ValueError(
+            f"devices must be a list of JAX devices, as jax.devices() gives; got {devices!r}"
+        )
+    return list(devices)
+
+
+def _is_device(device: Any) -> bool:
+    return isinstance(device, jax.Device)
 
 
 def _check_dtype(dtype: Any) -> np.dtype:
@@ -295,12 +320,14 @@ def _check_dtype(dtype: Any) -> np.dtype:
 
 
 def _check_policy(problem: Problem, policy: Policy) -> None:
-    for name in policy.feedback:
-        if name not in ("last", "total"):
-            raise ValueError(f'feedback may hold "last" and "total"; got {name!r}')
+    if not isinstance(policy.feedback, tuple) or set(policy.feedback) - {"last", "total"}:
+        raise ValueError(f'feedback must be a tuple of "last" and "total"; got {policy.feedback!r}')
+    whole_number("uniforms", policy.uniforms, at_least=0)
     if policy.arms is None:
         return
     arms = real_array("arms", policy.arms, (None, problem.system.d))
+    if len(arms) == 0:
+        raise ValueError(f"arms must hold at least one action; policy {policy.name!r} has none")
     for arm in arms:
         if not problem.actions.contains(arm):
             raise ValueError(

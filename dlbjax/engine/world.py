@@ -46,8 +46,7 @@ def build_steps(
         segments, run, place = expand(runs, numbers)
         noise = law.row(run, place)
     epoch = Epoch(segments.epoch, segments.epoch_start, segments.epoch_length)
-    plans = [None if p.plan is None else p.plan(horizon, arms, epoch) for p in policies]
-    plan = jax.tree.map(lambda *leaves: np.stack(leaves, axis=-1), *plans)
+    plan = plan_ahead(policies, horizon, arms, epoch)
 
     def shaped(column: np.ndarray, fill: Any) -> np.ndarray:
         padding = np.full((blocks * BLOCK - len(column), *column.shape[1:]), fill, column.dtype)
@@ -69,6 +68,19 @@ def build_steps(
         epoch_length=counted(segments.epoch_length, 1),
         plan=jax.tree.map(lambda leaf: shaped(np.asarray(leaf), 0), plan),
     )
+
+
+def plan_ahead(policies: list[Policy], horizon: int, arms: np.ndarray, epoch: Epoch) -> Any:
+    """What the policies plan for some epochs, leaves (epochs, …, policies)."""
+    plans = [None if p.plan is None else p.plan(horizon, arms, epoch) for p in policies]
+    for policy, plan in zip(policies, plans, strict=True):
+        for leaf in jax.tree.leaves(plan):
+            if np.shape(leaf)[:1] != epoch.index.shape:
+                raise ValueError(
+                    f"plan of policy {policy.name!r} must give one entry for each of the "
+                    f"{len(epoch.index)} epochs it is asked for; got shape {np.shape(leaf)}"
+                )
+    return jax.tree.map(lambda *leaves: np.stack(leaves, axis=-1), *plans)
 
 
 def _maps(system: System, length: int) -> Maps:

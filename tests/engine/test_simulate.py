@@ -262,7 +262,7 @@ WRONG = {
     "seeds texts": ({"seeds": ["3"]}, r"seeds must be .* got \['3'\]"),
     "seeds matrix": ({"seeds": [[1]]}, r"seeds must be .* got \[\[1\]\]"),
     "seeds and noise": ({"seeds": 3, "noise": ZEROS}, "noise is for 2 runs, but seeds asks for 3"),
-    "record": ({"record": ("regret",)}, "record must name some of actions, .* got 'regret'"),
+    "record": ({"record": ("regret",)}, "record must name some of actions, .* got .*'regret'"),
     "dtype": ({"dtype": "float16"}, "dtype must be float32 or float64; got 'float16'"),
     "dtype nonsense": ({"dtype": "nonsense"}, "dtype must be float32 or float64; got 'nonsense'"),
     "rounds empty": ({"rounds": []}, r"rounds must be a list of whole numbers; got \[\]"),
@@ -294,14 +294,14 @@ WRONG = {
     "problem": ({"problem": "synthetic"}, "problem must be a dlbjax.Problem; got str"),
     "policy": ({"policy": never}, "policy must be a dlbjax.Policy, .* got function"),
     "policy in a mapping": ({"policy": {"a": UNTRACED, "b": 3}}, "policy must be .* got int"),
-    "no policy": ({"policy": {}}, "policy must name at least one policy"),
+    "no policy": ({"policy": {}}, "policy must map at least one name"),
     "grid": (
         {"policy": dlb.PolicyGrid({"lam": np.arange(2)}, [UNTRACED])},
         "the grid's axes make 2 points, but it holds 1",
     ),
     "feedback": (
         {"policy": UNTRACED._replace(feedback=("first",))},
-        'feedback may hold "last" and "total"; got \'first\'',
+        'feedback must be a tuple of "last" and "total"; got .*first',
     ),
     "arms": (
         {"policy": UNTRACED._replace(arms=np.full((1, 3), 0.9), name="mine")},
@@ -324,43 +324,34 @@ WRONG = {
         {"policy": UNTRACED._replace(epochs=Epochs(np.array([3]), np.array([2])))},
         "epochs must cover the horizon",
     ),
-}
-
-BUGS = {
     "rounds falling, unsigned": (
         {"rounds": np.array([5, 3], np.uint8)},
         "rounds must increase strictly",
-        "np.diff of unsigned rounds wraps, so that falling ones pass",
     ),
-    "noise no Noise": ({"noise": np.zeros((2, 100))}, "noise must be", "AttributeError"),
-    "noise a number": ({"noise": dlb.Noise(0.0, 0.0)}, "noise.reward must", "TypeError: len()"),
-    "record a number": ({"record": 3}, "record must", "TypeError: not iterable"),
-    "devices none": ({"devices": []}, "devices must", "message is of range()"),
-    "devices a number": ({"devices": 2}, "devices must", "TypeError: not iterable"),
+    "noise no Noise": ({"noise": np.zeros((2, 100))}, "noise must be"),
+    "noise a number": ({"noise": dlb.Noise(0.0, 0.0)}, "noise.reward must"),
+    "record a number": ({"record": 3}, "record must"),
+    "devices none": ({"devices": []}, "devices must"),
+    "devices a number": ({"devices": 2}, "devices must"),
     "policy named by a number": (
         {"policy": {1: UNTRACED}},
         "policy must .*name",
-        "a key that is no text fails after the run, with TypeError",
     ),
     "grid empty": (
         {"policy": dlb.PolicyGrid({"lam": np.arange(0)}, [])},
         "at least one",
-        "IndexError",
     ),
     "arms empty": (
         {"policy": UNTRACED._replace(arms=np.zeros((0, 3)))},
         "arms must hold at least one",
-        "IndexError",
     ),
     "feedback as text": (
         {"policy": UNTRACED._replace(feedback="last")},
         "feedback .*got 'last'",
-        "the message names the letter l",
     ),
     "uniforms": (
         {"policy": UNTRACED._replace(uniforms=-1)},
         "uniforms must be a whole number >= 0",
-        "not checked; 1.5 is a TypeError of JAX",
     ),
 }
 
@@ -377,18 +368,6 @@ def test_wrong_arguments_are_refused_before_anything_is_traced(options, message)
         call(**options)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        pytest.param(o, m, id=name, marks=pytest.mark.xfail(strict=True, reason=reason))
-        for name, (o, m, reason) in BUGS.items()
-    ],
-)
-def test_wrong_arguments_that_are_not_refused_yet(options, message):
-    with pytest.raises(ValueError, match=message):
-        call(**options)
-
-
 def first_arm(params, vertices, state, epoch):
     return 0
 
@@ -396,7 +375,6 @@ def first_arm(params, vertices, state, epoch):
 CHOOSES_FIRST = dlb.Policy(lambda params, vertices, key: (), first_arm, lambda p, s, f: ())
 
 
-@pytest.mark.xfail(strict=True, reason="a plan that is too short is filled with zeros")
 def test_a_plan_of_the_wrong_length_is_refused():
     with pytest.raises(ValueError, match="plan"):
         call(policy=CHOOSES_FIRST._replace(plan=lambda horizon, vertices, epoch: np.zeros(3)))
@@ -410,7 +388,6 @@ def test_a_plan_keeps_its_dtype():
     call(policy=CHOOSES_FIRST._replace(act=act, plan=lambda T, vertices, epoch: epoch.index * 0))
 
 
-@pytest.mark.xfail(strict=True, reason="TypeError of jnp.where: nothing says `update`")
 def test_a_state_of_another_structure_is_refused():
     with pytest.raises((ValueError, TypeError), match="update"):
         call(policy=CHOOSES_FIRST._replace(update=lambda params, state, feedback: feedback.last))
@@ -423,7 +400,6 @@ def test_a_state_of_another_structure_is_refused():
         pytest.param({"first": 10}, id="first"),
     ],
 )
-@pytest.mark.xfail(strict=True, reason="`plan` is called chunk by chunk, after compilation")
 def test_what_a_plan_refuses_is_refused_before_anything_is_traced(policy):
     _, policy = dynlin(**policy)
     with pytest.raises(ValueError, match=r"must hold a value|must be the index"):
@@ -446,7 +422,6 @@ def test_a_regret_that_is_not_finite_is_an_error_that_says_where():
         call(policy=CHOOSES_FIRST._replace(name="mine"), noise=noise, rounds=[40, 60])
 
 
-@pytest.mark.xfail(strict=True, reason="NaN in a policy's state makes it play a vertex, unnoticed")
 def test_a_policy_that_makes_nan_is_an_error():
     policy = dlb.Policy(
         init=lambda params, vertices, key: jnp.ones(()),
@@ -458,7 +433,6 @@ def test_a_policy_that_makes_nan_is_an_error():
 
 
 @pytest.mark.parametrize("arm", [10, -1])
-@pytest.mark.xfail(strict=True, reason="indices out of range play another vertex, unnoticed")
 def test_an_arm_that_does_not_exist_is_an_error(arm):
     with pytest.raises((ValueError, FloatingPointError), match=r"arm|index|vertex"):
         call(policy=CHOOSES_FIRST._replace(act=lambda p, v, s, e: jnp.int32(arm)))
@@ -522,26 +496,14 @@ def test_float32_has_the_mean_of_float64():
     assert single.config["dtype"] == "float32"
 
 
-@pytest.mark.parametrize(
-    "digits",
-    [
-        3e-6,
-        pytest.param(
-            2e-7,
-            marks=pytest.mark.xfail(
-                strict=True, reason="`Sum` says exact to rounding; its error term is rounded too"
-            ),
-        ),
-    ],
-)
-def test_float32_sums_do_not_drift(digits):
+def test_float32_sums_do_not_drift():
     """2·10⁵ rounds of one action whose gap has no short binary fraction."""
     problem = dlb.problems.synthetic()
     arm = np.array([0.3, 0.2, 0.7])
     policy = CHOOSES_FIRST._replace(arms=arm[None])
     result = dlb.simulate(problem, policy, 200_000, dtype=np.float32, rounds=[1, 200_000])
     lost = 200_000 * (0.8125 - problem.h @ arm)
-    assert result.offline_regret[0, -1] == pytest.approx(lost, rel=digits)
+    assert result.offline_regret[0, -1] == pytest.approx(lost, rel=2e-7)
 
 
 @pytest.mark.slow
