@@ -9,10 +9,11 @@ import importlib.metadata
 import json
 import os
 import platform
-import resource
+import re
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import jax
@@ -73,9 +74,9 @@ def machine() -> dict:
     }
 
 
-def seconds(call, repeats: int) -> tuple[float, object]:
-    """Median time of a call after one that does not count, and what it returned."""
-    call()
+def seconds(call, repeats: int, warm=None) -> tuple[float, object]:
+    """Median time of a call, after one (or a shorter one) that compiles, and what it returned."""
+    (warm or call)()
     times = []
     for _ in range(repeats):
         begin = time.perf_counter()
@@ -101,23 +102,24 @@ def against_peers(problem_name: str, policy_name: str, args) -> list[dict]:
     numpy_time, _ = seconds(lambda: numpy_loop(*peer, short, 0), args.repeats)
     rows = []
     for runs in args.runs:
-        numba_loop(*peer, 10, np.arange(2))
+        repeats = args.repeats if runs <= 256 else 1
         numba_time, theirs = seconds(
-            lambda runs=runs: numba_loop(*peer, horizon, np.arange(runs)), max(1, args.repeats - 2)
+            lambda runs=runs: numba_loop(*peer, horizon, np.arange(runs)),
+            1,
+            lambda runs=runs: numba_loop(*peer, 10, np.arange(runs)),
         )
         for dtype in ("float64", "float32"):
-            time_, ours = seconds(
-                lambda runs=runs, dtype=dtype: dlb.simulate(
-                    problem, policy, horizon, runs, dtype=dtype, progress=False
-                ),
-                args.repeats,
-            )
+
+            def simulate(horizon=horizon, runs=runs, dtype=dtype):
+                return dlb.simulate(problem, policy, horizon, runs, dtype=dtype, progress=False)
+
+            time_, ours = seconds(simulate, repeats, lambda: simulate(min(horizon, 20_000)))
             final = ours.realised_regret[:, -1]
             error = np.hypot(final.std() / runs**0.5, theirs.std() / runs**0.5)
             apart = abs(final.mean() - theirs.mean()) / error
             # 4.5 standard errors: with 24 comparisons a false alarm has a chance of 2·10⁻⁴.
             assert apart < 4.5, f"{policy_name} on {problem_name}: regrets {apart:.1f} errors apart"
-            own, library = draw_time(len(lengths), runs, dtype, args.repeats)
+            own, library = draw_time(len(lengths), runs, dtype, repeats)
             rows.append(
                 {
                     "problem": problem_name,
@@ -140,18 +142,17 @@ def against_peers(problem_name: str, policy_name: str, args) -> list[dict]:
 
 def draw_time(count: int, runs: int, dtype: str, repeats: int) -> tuple[float, float]:
     """Seconds to only draw `count` normals for every run: with dlbjax's sampler and with JAX's."""
-    mesh = jax.make_mesh((len(jax.devices()),), ("lanes",))
-    blocks = -(-count // BLOCK)
-    lanes = -(-runs // mesh.size) * mesh.size
+    cores = os.cpu_count()
+    blocks = np.arange(-(-count // BLOCK))
 
     def own(key):
         words = jax.random.key_data(key).T
 
         def block(total, number):
             draws = random.normals(words, number * BLOCK, BLOCK, 1, np.dtype(dtype))
-            return total + draws[-1], None
+            return total + draws[:, 0].sum(axis=0), None
 
-        return jax.lax.scan(block, 0.0 * words[:1].astype(dtype), np.arange(blocks))[0]
+        return jax.lax.scan(block, jax.numpy.zeros(len(key), dtype), blocks)[0]
 
     def library(key):
         def block(total, number):
@@ -159,23 +160,21 @@ def draw_time(count: int, runs: int, dtype: str, repeats: int) -> tuple[float, f
                 lambda k: jax.random.normal(jax.random.fold_in(k, number), (BLOCK,), dtype),
                 out_axes=-1,
             )(key)
-            return total + draws[-1:], None
+            return total + draws.sum(axis=0), None
 
-        return jax.lax.scan(block, jax.numpy.zeros((1, len(key)), dtype), np.arange(blocks))[0]
+        return jax.lax.scan(block, jax.numpy.zeros(len(key), dtype), blocks)[0]
+
+    def on_all_cores(sampler) -> float:
+        def part(_):
+            with jax.enable_x64(dtype == "float64"):
+                return sampler(keys).block_until_ready()
+
+        with ThreadPoolExecutor(cores) as pool:
+            return seconds(lambda: list(pool.map(part, range(cores))), repeats)[0]
 
     with jax.enable_x64(dtype == "float64"):
-        key = jax.vmap(jax.random.key)(np.arange(lanes))
-        times = []
-        for sampler in (own, library):
-            spec = jax.sharding.PartitionSpec
-            mapped = jax.jit(
-                jax.shard_map(
-                    sampler, mesh=mesh, in_specs=spec("lanes"), out_specs=spec(None, "lanes"),
-                    check_vma=False,
-                )
-            )  # fmt: skip
-            times.append(seconds(lambda f=mapped: f(key).block_until_ready(), repeats)[0])
-    return times[0], times[1]
+        keys = jax.vmap(jax.random.key)(np.arange(runs // cores))
+    return on_all_cores(jax.jit(own)), on_all_cores(jax.jit(library))
 
 
 def devices(args) -> list[dict]:
@@ -261,7 +260,9 @@ def peak_memory_here(horizon: int, seeds: int) -> float:
     from dlbjax.experiments import sensitivity
 
     sensitivity(horizon, seeds, progress=False)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    # Not getrusage, which may count the process this one was forked from.
+    status = Path("/proc/self/status").read_text()
+    return int(re.search(r"VmHWM:\s*(\d+)", status)[1]) / 1024
 
 
 def table(report: dict) -> str:

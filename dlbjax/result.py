@@ -1,6 +1,7 @@
 """Results: regret at the reporting rounds, what made it, and how to look at it and keep it."""
 
 import json
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -153,6 +154,9 @@ def load(path: str | Path) -> Result | Results:
     True
     """
     try:
+        with open(path, "rb") as raw, zipfile.ZipFile(raw) as archive:
+            if damaged := archive.testzip():
+                raise ValueError(f"{damaged} in it is damaged")
         with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
             header = json.loads(str(file["dlbjax"]))
             if header["format"] != _FORMAT:
