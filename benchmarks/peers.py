@@ -42,82 +42,82 @@ def _numba_runs(n, d, K):
 
     @numba.njit(parallel=True, fastmath=True)
     def runs_in_parallel(
-        A, B, omega, theta, root, eta, x1, vertices, lengths, betas, lam, horizon, rngs
+        A, B, omega, theta, root, eta, x1, vertices, lengths, betas, lam, horizon, rngs, runs
     ):
-        runs = len(rngs)
         rewards = np.zeros(runs)
-        for run in numba.prange(runs):
-            rng = rngs[run]
-            P = np.eye(d) / lam
-            h, g = np.zeros(d), np.zeros(d)
-            x, x_next, eps = x1.copy(), np.zeros(n), np.zeros(n)
-            ucb = np.zeros(K)
-            total, t = 0.0, 0
-            for m in range(len(lengths)):
-                best = -np.inf
-                for k in range(K):
-                    value, square = 0.0, 0.0
+        for core in numba.prange(len(rngs)):  # a generator must not be shared by threads
+            rng = rngs[core]
+            for run in range(core, runs, len(rngs)):
+                P = np.eye(d) / lam
+                h, g = np.zeros(d), np.zeros(d)
+                x, x_next, eps = x1.copy(), np.zeros(n), np.zeros(n)
+                ucb = np.zeros(K)
+                total, t = 0.0, 0
+                for m in range(len(lengths)):
+                    best = -np.inf
+                    for k in range(K):
+                        value, square = 0.0, 0.0
+                        for i in range(d):
+                            value += vertices[k, i] * h[i]
+                            row = 0.0
+                            for j in range(d):
+                                row += P[i, j] * vertices[k, j]
+                            square += vertices[k, i] * row
+                        ucb[k] = value + betas[m] * np.sqrt(square)
+                        best = max(best, ucb[k])
+                    chosen = 0
+                    while ucb[chosen] < best - 1e-12:
+                        chosen += 1
+                    u = vertices[chosen]
+                    y = 0.0
+                    for _ in range(min(lengths[m], horizon - t)):
+                        y = eta * rng.standard_normal()
+                        for i in range(n):
+                            y += omega[i] * x[i]
+                        for i in range(d):
+                            y += theta[i] * u[i]
+                        for i in range(n):
+                            eps[i] = rng.standard_normal()
+                        for i in range(n):
+                            value = 0.0
+                            for j in range(n):
+                                value += A[i, j] * x[j] + root[i, j] * eps[j]
+                            for j in range(d):
+                                value += B[i, j] * u[j]
+                            x_next[i] = value
+                        for i in range(n):
+                            x[i] = x_next[i]
+                        total += y
+                        t += 1
+                    if t == horizon:
+                        break
+                    # Sherman-Morrison instead of an inverse per epoch
+                    scale, error = 1.0, y
                     for i in range(d):
-                        value += vertices[k, i] * h[i]
-                        row = 0.0
+                        g[i] = 0.0
                         for j in range(d):
-                            row += P[i, j] * vertices[k, j]
-                        square += vertices[k, i] * row
-                    ucb[k] = value + betas[m] * np.sqrt(square)
-                    best = max(best, ucb[k])
-                chosen = 0
-                while ucb[chosen] < best - 1e-12:
-                    chosen += 1
-                u = vertices[chosen]
-                y = 0.0
-                for _ in range(min(lengths[m], horizon - t)):
-                    y = eta * rng.standard_normal()
-                    for i in range(n):
-                        y += omega[i] * x[i]
+                            g[i] += P[i, j] * u[j]
+                        scale += u[i] * g[i]
+                        error -= u[i] * h[i]
                     for i in range(d):
-                        y += theta[i] * u[i]
-                    for i in range(n):
-                        eps[i] = rng.standard_normal()
-                    for i in range(n):
-                        value = 0.0
-                        for j in range(n):
-                            value += A[i, j] * x[j] + root[i, j] * eps[j]
+                        h[i] += g[i] * error / scale
+                    for i in range(d):
                         for j in range(d):
-                            value += B[i, j] * u[j]
-                        x_next[i] = value
-                    for i in range(n):
-                        x[i] = x_next[i]
-                    total += y
-                    t += 1
-                if t == horizon:
-                    break
-                # Sherman-Morrison instead of an inverse per epoch
-                scale, error = 1.0, y
-                for i in range(d):
-                    g[i] = 0.0
-                    for j in range(d):
-                        g[i] += P[i, j] * u[j]
-                    scale += u[i] * g[i]
-                    error -= u[i] * h[i]
-                for i in range(d):
-                    h[i] += g[i] * error / scale
-                for i in range(d):
-                    for j in range(d):
-                        P[i, j] -= g[i] * g[j] / scale
-            rewards[run] = total
+                            P[i, j] -= g[i] * g[j] / scale
+                rewards[run] = total
         return rewards
 
     return runs_in_parallel
 
 
-def numba_loop(problem, lengths, betas, lam, horizon, seeds):
+def numba_loop(problem, lengths, betas, lam, horizon, runs):
     """All runs, in parallel over the cores."""
+    rngs = tuple(np.random.default_rng(core) for core in range(numba.get_num_threads()))
     system = problem.system
     root = np.linalg.cholesky(system.state_noise)
     n, d, K = system.n, system.d, len(problem.actions)
     rewards = _numba_runs(n, d, K)(
         system.A, system.B, system.omega, system.theta, root, system.reward_noise, system.x1,
-        problem.actions.vertices, lengths, betas, lam, horizon,
-        tuple(np.random.default_rng(seed) for seed in seeds),
+        problem.actions.vertices, lengths, betas, lam, horizon, rngs, runs,
     )  # fmt: skip
     return horizon * problem.optimal_value - rewards

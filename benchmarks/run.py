@@ -104,9 +104,9 @@ def against_peers(problem_name: str, policy_name: str, args) -> list[dict]:
     for runs in args.runs:
         repeats = args.repeats if runs <= 256 else 1
         numba_time, theirs = seconds(
-            lambda runs=runs: numba_loop(*peer, horizon, np.arange(runs)),
+            lambda runs=runs: numba_loop(*peer, horizon, runs),
             1,
-            lambda runs=runs: numba_loop(*peer, 10, np.arange(runs)),
+            lambda runs=runs: numba_loop(*peer, 10, runs),
         )
         for dtype in ("float64", "float32"):
 

@@ -5,7 +5,7 @@ from importlib.metadata import version as _version
 from dlbjax import actions, problems
 from dlbjax.actions import ActionSet
 from dlbjax.bounds import Bounds
-from dlbjax.engine.passes import Noise
+from dlbjax.engine.settings import Noise
 from dlbjax.engine.simulate import simulate
 from dlbjax.policies import (
     Epoch,

@@ -12,41 +12,13 @@ from dlbjax._arrays import Array
 from dlbjax.engine import scan
 from dlbjax.engine.noise import NoiseLaw, innovations_law, plain_law
 from dlbjax.engine.segments import Segments, cut, round_by_round
+from dlbjax.engine.settings import Noise, Settings
 from dlbjax.engine.world import build_steps, build_world, distinct_lengths, plan_ahead
 from dlbjax.epochs import Epochs
 from dlbjax.policies.policy import Epoch, Policy
 from dlbjax.problem import Problem
 
 WIDTH = 8  # lanes come in multiples of this, so that each is computed by the same instructions
-
-
-class Noise(NamedTuple):
-    """Noise to replay instead of drawing it.
-
-    Attributes:
-      state: (runs, T, n) ε_t, which moves the state after round t.
-      reward: (runs, T) η_t.
-    """
-
-    state: Array
-    reward: Array
-
-
-class Settings(NamedTuple):
-    """What `simulate` was asked for, checked."""
-
-    horizon: int
-    seeds: np.ndarray
-    rounds: np.ndarray
-    noise: Noise | None
-    record: tuple[str, ...]
-    dtype: np.dtype
-    batch: int | None
-    chunk: int | None
-    devices: list[Any] | None
-    promotion: (
-        Any  # JAX's rule for mixed dtypes where `simulate` was called; workers do not inherit it
-    )
 
 
 class Pass(NamedTuple):
@@ -159,9 +131,9 @@ def _stretches(
             pass_.runs, pass_.law, pass_.lengths, pass_.policies, settings.horizon, pass_.arms,
             first, blocks, len(settings.rounds), pass_.single_rounds,
         )  # fmt: skip
-        rounds = steps.length.reshape(-1)[: pass_.segments - first]
+        rounds = steps.moment.length.reshape(-1)[: pass_.segments - first]
         if settings.noise is not None:
-            steps = steps._replace(given=_given(settings.noise, steps.length, done, seed))
+            steps = steps._replace(given=_given(settings.noise, steps.moment.length, done, seed))
         yield jax.tree.map(cast, steps), rounds, first
         done += int(rounds.sum())
 

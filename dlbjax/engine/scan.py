@@ -79,19 +79,25 @@ class Lanes(NamedTuple):
     params: Any  # pytree of (…, lanes)
 
 
+class Moment(NamedTuple):
+    """Where in the run a segment is: the same for all lanes."""
+
+    length: Array  # rounds of the segment
+    starts: Array  # whether an epoch starts
+    ends: Array  # whether one ends
+    slot: Array  # row of the reports to write
+    index: Array  # number of the epoch
+    start: Array  # rounds completed before it
+    epoch_length: Array  # its rounds
+    plan: Any  # what the policies planned for it, leaves (…, configurations)
+
+
 class Steps(NamedTuple):
     """A stretch of segments, BLOCK at a time: every leaf is (blocks, BLOCK, …)."""
 
-    length: Array
     map: Array  # row of the maps over a segment of that length
-    noise: Array  # row of the noise law
-    starts: Array
-    ends: Array
-    slot: Array
-    index: Array
-    start: Array
-    epoch_length: Array
-    plan: Any  # leaves (blocks, BLOCK, …, configurations)
+    gain: Array  # row of the gains
+    moment: Moment
     given: Array = None  # (blocks, BLOCK, m, lanes) noise to replay instead of drawing it
 
 
@@ -139,44 +145,20 @@ def advance(
         if noise is None:
             noise = random.normals(noise_key, number, BLOCK, m, dtype)
         uniforms = random.uniforms(policy_key, number, BLOCK, policy.uniforms, dtype)
-        now = Now(
-            maps=jax.tree.map(lambda table: table[steps.map], world.maps),
-            gains=jax.tree.map(lambda table: table[steps.noise], world.gains),
-            length=steps.length.astype(dtype),
-            starts=steps.starts,
-            ends=steps.ends,
-            slot=steps.slot,
-            index=steps.index,
-            start=steps.start,
-            epoch_length=steps.epoch_length,
-            plan=steps.plan,
-        )
-        rows, unpack = _pack(now, dtype)
+        maps = jax.tree.map(lambda table: table[steps.map], world.maps)
+        gains = jax.tree.map(lambda table: table[steps.gain], world.gains)
+        rows, unpack = _pack((maps, gains, steps.moment), dtype)
 
         def segment(carry: Carry, inputs: Any) -> tuple[Carry, dict[str, Array]]:
-            rows, noise, uniforms = inputs
-            return _segment(policy, record, world, lanes, carry, unpack(rows), noise, uniforms)
+            rows, e, uniforms = inputs
+            maps, gains, now = unpack(rows)
+            return _segment(policy, record, world, lanes, carry, maps, gains, now, e, uniforms)
 
         carry, seen = jax.lax.scan(segment, carry, (rows, noise, uniforms))
         return (carry, number + BLOCK), seen
 
     (carry, _), seen = jax.lax.scan(block, (carry, first), steps)
     return carry, seen
-
-
-class Now(NamedTuple):
-    """What depends on time only, at one segment: looked up once for all lanes."""
-
-    maps: Maps
-    gains: Gains
-    length: Array
-    starts: Array
-    ends: Array
-    slot: Array
-    index: Array
-    start: Array
-    epoch_length: Array
-    plan: Any  # leaves (…, configurations)
 
 
 def _stream(lanes: Lanes, number: int) -> Array:
@@ -251,11 +233,11 @@ def _check_state(updated: Any, state: Any) -> None:
 
 
 def _segment(
-    policy: Policy, record: tuple[str, ...], world: World, lanes: Lanes, carry: Carry, now: Now,
-    e: Array, uniforms: Array,
+    policy: Policy, record: tuple[str, ...], world: World, lanes: Lanes, carry: Carry, maps: Maps,
+    gains: Gains, now: Moment, e: Array, uniforms: Array,
 ) -> tuple[Carry, dict[str, Array]]:  # fmt: skip
     """All runs through one segment."""
-    maps, gains = jax.tree.map(lambda shared: shared[..., None], (now.maps, now.gains))
+    maps, gains = jax.tree.map(lambda shared: shared[..., None], (maps, gains))
     arms, transient = world.arms[..., None], world.transient[:, None]
     learner = _over_lanes(policy)
     z, w = carry.shadow, carry.disturbance
@@ -280,7 +262,7 @@ def _segment(
 
     # An index that is no arm's makes the regret NaN, which is refused in the end.
     gap = jnp.where((action >= 0) & (action < world.gaps.shape[0]), world.gaps[action], jnp.nan)
-    offline = carry.offline.add(gap * now.length)
+    offline = carry.offline.add(gap * now.length.astype(gap.dtype))
     noise = carry.noise.add(noise_sum)
     shadow = matvec(maps.power, z) + matvec(maps.response, u)
     expected = offline.value + dot(transient, shadow - world.x1[:, None])

@@ -4,20 +4,17 @@ import importlib.metadata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 from tqdm.auto import tqdm
 
 from dlbjax._arrays import real_array, whole_number
-from dlbjax.engine.passes import Noise, Pass, Settings, prepare
+from dlbjax.engine.passes import Pass, prepare
+from dlbjax.engine.settings import Noise, Settings, check_settings
 from dlbjax.engine.workers import carry_out
 from dlbjax.epochs import Epochs, as_epochs
 from dlbjax.policies.policy import Policy, PolicyGrid
 from dlbjax.problem import Problem
 from dlbjax.result import Result, Results
-
-_RECORDABLE = ("actions", "rewards", "states")
-_LONGEST = 2**31 - 1  # rounds are counted in 32 bits
 
 
 def simulate(
@@ -81,25 +78,14 @@ def simulate(
         raise ValueError(
             f"policy must map at least one name, a string, to a policy; got {list(named)}"
         )
-    horizon = whole_number("horizon", horizon, at_least=1, at_most=_LONGEST)
-    noise = _check_noise(noise, horizon, problem.system.n)
-    settings = Settings(
-        horizon=horizon,
-        seeds=_seeds(seeds, noise),
-        rounds=_reporting_rounds(rounds, horizon),
-        noise=noise,
-        record=_check_record(record),
-        dtype=_check_dtype(dtype),
-        batch=None if batch is None else whole_number("batch", batch, at_least=1),
-        chunk=None if chunk is None else whole_number("chunk", chunk, at_least=1),
-        devices=_check_devices(devices),
-        promotion=jax.config.jax_numpy_dtype_promotion,  # type: ignore[attr-defined]
+    settings = check_settings(
+        problem.system.n, horizon, seeds, noise, record, rounds, dtype, batch, chunk, devices
     )
     grids = {name: _grid(p) for name, p in named.items()}
     passes = {name: _passes(problem, grid, settings) for name, grid in grids.items()}
     everything = [pass_ for group in passes.values() for pass_ in group]
     with tqdm(
-        total=horizon * len(settings.seeds) * sum(len(p.policies) for p in everything),
+        total=settings.horizon * len(settings.seeds) * sum(len(p.policies) for p in everything),
         unit=" rounds", unit_scale=True, delay=0 if progress else 2,
         disable=None if progress is None else not progress,
         desc=", ".join(name or grid.policies[0].name for name, grid in grids.items()),
@@ -233,90 +219,6 @@ def _describe(policy: Policy, horizon: int) -> dict[str, Any]:
         "name": policy.name,
         "params": {key: np.asarray(value).tolist() for key, value in named.items()},
     }
-
-
-def _seeds(seeds: Any, noise: Noise | None) -> np.ndarray:
-    runs = None if noise is None else len(noise.reward)
-    if seeds is None:
-        return np.arange(runs or 1)
-    if isinstance(seeds, int | float | np.number):
-        chosen = np.arange(whole_number("seeds", seeds, at_least=1))
-    else:
-        chosen = _whole_numbers("seeds", seeds)
-        if len(np.unique(chosen)) < len(chosen):
-            raise ValueError("seeds must be distinct: a repeated seed repeats its run")
-        if chosen.min() < 0 or chosen.max() > _LONGEST:
-            raise ValueError(
-                f"seeds must lie from 0 to {_LONGEST}; got {chosen.min()}..{chosen.max()}"
-            )
-    if runs is not None and len(chosen) != runs:
-        raise ValueError(
-            f"noise is for {runs} runs, but seeds asks for {len(chosen)}; leave seeds out"
-        )
-    return chosen
-
-
-def _whole_numbers(name: str, values: Any) -> np.ndarray:
-    try:
-        array = np.asarray(list(values))
-    except (TypeError, ValueError):
-        array = np.zeros(0)
-    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
-        raise ValueError(f"{name} must be a list of whole numbers; got {values!r:.60}")
-    return array.astype(np.int64)
-
-
-def _reporting_rounds(rounds: Any, horizon: int) -> np.ndarray:
-    if rounds is None:
-        linear = np.ceil(np.linspace(0, horizon, 201)[1:])
-        logarithmic = np.round(np.geomspace(1, horizon, 101))
-        return np.unique(np.r_[linear, logarithmic].astype(np.int64))
-    chosen = _whole_numbers("rounds", rounds)
-    if np.any(np.diff(chosen) <= 0) or chosen[0] < 1 or chosen[-1] > horizon:
-        raise ValueError(f"rounds must increase strictly within 1..{horizon}; got {rounds!r}")
-    return np.union1d(chosen, horizon)
-
-
-def _check_noise(noise: Noise | None, horizon: int, n: int) -> Noise | None:
-    if noise is None:
-        return None
-    if not isinstance(noise, Noise):
-        raise ValueError(f"noise must be a dlbjax.Noise; got {type(noise).__name__}")
-    reward = real_array("noise.reward", noise.reward, (None, horizon))
-    if len(reward) == 0:
-        raise ValueError("noise.reward must hold at least one run; got none")
-    return Noise(real_array("noise.state", noise.state, (len(reward), horizon, n)), reward)
-
-
-def _check_record(record: Any) -> tuple[str, ...]:
-    names = (record,) if isinstance(record, str) else record
-    if not isinstance(names, list | tuple | set) or set(names) - set(_RECORDABLE):
-        raise ValueError(f"record must name some of {', '.join(_RECORDABLE)}; got {record!r}")
-    return tuple(name for name in _RECORDABLE if name in names)
-
-
-def _check_devices(devices: Any) -> list[Any] | None:
-    if devices is None:
-        return None
-    if not isinstance(devices, list | tuple) or not devices or not all(map(_is_device, devices)):
-        raise ValueError(
-            f"devices must be a list of JAX devices, as jax.devices() gives; got {devices!r}"
-        )
-    return list(devices)
-
-
-def _is_device(device: Any) -> bool:
-    return isinstance(device, jax.Device)
-
-
-def _check_dtype(dtype: Any) -> np.dtype:
-    try:
-        chosen = np.dtype(dtype)
-    except TypeError:
-        chosen = np.dtype(object)
-    if chosen not in (np.float32, np.float64):
-        raise ValueError(f"dtype must be float32 or float64; got {dtype!r}")
-    return chosen
 
 
 def _check_policy(problem: Problem, policy: Policy) -> None:

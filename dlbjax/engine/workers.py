@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from dlbjax.engine.passes import WIDTH, Pass, Settings, run
+from dlbjax.engine.passes import WIDTH, Pass, run
+from dlbjax.engine.settings import Settings
 
 _FEWEST = 64  # runs that are worth a worker of their own
 _MOST = {"cpu": 512}  # runs whose state stays in a core's cache

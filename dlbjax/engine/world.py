@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from dlbjax.engine.noise import NoiseLaw
-from dlbjax.engine.scan import BLOCK, Gains, Maps, Steps, World
+from dlbjax.engine.scan import BLOCK, Gains, Maps, Moment, Steps, World
 from dlbjax.engine.segments import Segments, expand, expand_rounds
 from dlbjax.policies.policy import Epoch, Policy
 from dlbjax.problem import Problem
@@ -56,10 +56,8 @@ def build_steps(
     def counted(column: np.ndarray, fill: int) -> np.ndarray:
         return shaped(column.astype(np.int32), fill)
 
-    return Steps(
+    moment = Moment(
         length=counted(segments.length, 0),
-        map=counted(np.searchsorted(lengths, segments.length), 0),
-        noise=counted(noise, len(law.g)),  # past the last row: the padding of the tables, zero
         starts=shaped(segments.starts.astype(bool), False),
         ends=shaped(segments.ends.astype(bool), False),
         slot=counted(np.where(segments.slot < 0, slots, segments.slot), slots),
@@ -67,6 +65,11 @@ def build_steps(
         start=counted(segments.epoch_start, 0),
         epoch_length=counted(segments.epoch_length, 1),
         plan=jax.tree.map(lambda leaf: shaped(np.asarray(leaf), 0), plan),
+    )
+    return Steps(
+        map=counted(np.searchsorted(lengths, segments.length), 0),
+        gain=counted(noise, len(law.g)),  # past the last row: the padding of the tables, zero
+        moment=moment,
     )
 
 
