@@ -1,9 +1,12 @@
 """The `dlbjax` command."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+import jax
 
 import dlbjax
 
@@ -18,6 +21,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         print(f"dlbjax: {error}", file=sys.stderr)
         return 2
+
+
+def entry() -> None:
+    """The console script: `main`, with compiled programs kept from one call to the next."""
+    if jax.config.jax_compilation_cache_dir is None:  # type: ignore[attr-defined]
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        jax.config.update("jax_compilation_cache_dir", str(cache / "dlbjax"))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+    sys.exit(main())
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -58,4 +70,4 @@ def _reproduce(args: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    entry()

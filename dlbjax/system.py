@@ -151,6 +151,8 @@ class System:
 
         Infinite for a nilpotent A ≠ 0 (a pure delay) and for an A that is defective at an eigenvalue
         of largest modulus: no multiple of ρ(A)^τ bounds its powers. Use `phi_at` with any ρ̄ > ρ(A).
+        Where a complex pair of eigenvalues dominates, the supremum is approached over infinitely many
+        powers: its value is right, its derivative is not to be relied on.
         """
         return power_bound(self.A, self.rho)
 

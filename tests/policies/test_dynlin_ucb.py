@@ -206,3 +206,11 @@ WRONG = {
 def test_wrong_arguments_are_refused_by_name(make, message):
     with pytest.raises(ValueError, match=message):
         make(dlb.Bounds.of(dlb.problems.synthetic(), rho_bar=0.2))
+
+
+def test_mapped_over_runs_or_given_all_at_once_it_is_the_same_policy():
+    problem = CASES["finite"][0]
+    policy = dlb.dynlin_ucb(dlb.Bounds.of(problem))
+    at_once = dlb.simulate(problem, policy, T, seeds=5)
+    mapped = dlb.simulate(problem, policy._replace(lanes=False), T, seeds=5)
+    np.testing.assert_allclose(mapped.expected_regret, at_once.expected_regret, rtol=1e-12)

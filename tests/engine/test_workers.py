@@ -1,0 +1,92 @@
+"""How runs are dealt out to cores and devices, and what happens when one of them fails."""
+
+import logging
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dlbjax as dlb
+from dlbjax.engine import workers
+from dlbjax.engine.settings import check_settings
+from dlbjax.engine.simulate import _grid, _passes
+
+PROBLEM = dlb.problems.synthetic()
+
+
+class Pass:
+    """As much of a pass as dealing looks at."""
+
+    def __init__(self, policies, segments):
+        self.policies, self.segments = [None] * policies, segments
+
+
+def settings(seeds, batch=None):
+    return check_settings(3, 100, seeds, None, (), None, "float64", batch, None, None)
+
+
+@pytest.mark.parametrize(
+    ("policies", "seeds", "batch", "workers_", "sizes"),
+    [
+        ([1], 256, None, 2, [128, 128]),
+        ([1], 50, None, 2, [50]),  # too few to be worth a second worker
+        ([1, 1, 1], 50, None, 2, [50, 50, 50]),
+        ([2], 100, None, 4, [72, 72, 56]),
+        ([1], 2000, None, 1, [504, 504, 504, 488]),
+        ([1], 10, 4, 2, [4, 4, 2]),
+    ],
+)
+def test_every_run_is_dealt_once_in_jobs_of_a_useful_size(policies, seeds, batch, workers_, sizes):
+    passes = [Pass(count, 10) for count in policies]
+    jobs = workers.deal(passes, settings(seeds, batch), jax.devices()[:1] * workers_)
+    assert sorted((len(job.runs) for job in jobs), reverse=True) == sizes
+    for number, count in enumerate(policies):
+        dealt = np.concatenate([job.runs for job in jobs if job.number == number])
+        np.testing.assert_array_equal(np.sort(dealt), np.arange(count * seeds))
+
+
+def test_the_longest_job_starts_first():
+    jobs = workers.deal([Pass(1, 5), Pass(1, 50), Pass(1, 20)], settings(8), jax.devices()[:1])
+    assert [job.number for job in jobs] == [1, 2, 0]
+
+
+def test_a_result_says_how_it_was_computed(caplog):
+    with caplog.at_level(logging.INFO, "dlbjax"):
+        result = dlb.simulate(
+            PROBLEM, dlb.myopic(PROBLEM), 50, seeds=9, batch=4, devices=jax.devices()[:1] * 2
+        )
+    assert result.config["execution"] == {
+        "platform": "cpu", "workers": 2, "devices": 1, "runs per job": 3,
+    }  # fmt: skip
+    assert "workers 2" in caplog.text
+
+
+def test_by_default_every_core_works():
+    result = dlb.simulate(PROBLEM, dlb.myopic(PROBLEM), 50, seeds=1024)
+    assert result.config["execution"]["workers"] == min(16, len(workers.choose_devices(None)))
+
+
+def test_what_one_worker_raises_ends_the_call():
+    policy = dlb.Policy(
+        init=lambda params, vertices, key: jnp.ones(()),
+        act=lambda params, vertices, state, epoch: 0,
+        update=lambda params, state, feedback: state * jnp.nan,
+        name="broken",
+    )
+    with pytest.raises(FloatingPointError, match="'broken' became NaN for seed"):
+        dlb.simulate(PROBLEM, policy, 50, seeds=8, batch=2, devices=jax.devices()[:1] * 3)
+
+
+def test_an_interrupt_stops_the_other_workers():
+    ticks = []
+
+    def tick(rounds):
+        ticks.append(rounds)
+        raise KeyboardInterrupt
+
+    one = dlb.dynlin_ucb(dlb.Bounds.of(PROBLEM))
+    asked = check_settings(3, 200_000, 16, None, (), [200_000], "float64", 8, 1, None)
+    with pytest.raises(KeyboardInterrupt):
+        workers.carry_out(_passes(PROBLEM, _grid(one), asked), asked, tick)
+    assert len(ticks) <= 2  # each worker got as far as the end of one chunk, of more than a hundred
