@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.experimental.multihost_utils import process_allgather
 
 from dlbjax.engine.passes import WIDTH, Pass, run
-from dlbjax.engine.settings import Settings
+from dlbjax.engine.settings import Noise, Settings
 
 _FEWEST = 64  # runs that are worth a worker of their own
 _MOST = {"cpu": 512}  # runs whose state stays in a core's cache
@@ -68,8 +69,26 @@ def carry_out(
 ) -> tuple[list[dict[str, np.ndarray]], dict[str, Any]]:
     """All runs of all passes; "regrets" and recordings of each pass, (policies, seeds, …).
 
-    The second value says how the work was spread.
+    Under `jax.distributed` every process takes an equal share of the seeds and gets all results. The
+    second value says how the work was spread.
     """
+    hosts, count = jax.process_count(), len(settings.seeds)
+    if hosts == 1:
+        return _carry_out_here(passes, settings, tick)
+    share = -(-count // hosts)
+    mine = np.minimum(np.arange(share) + share * jax.process_index(), count - 1)
+    noise = settings.noise and Noise(settings.noise.state[mine], settings.noise.reward[mine])
+    here = settings._replace(seeds=settings.seeds[mine], noise=noise)
+    done, execution = _carry_out_here(passes, here, tick)
+    with jax.enable_x64(True):
+        everywhere = process_allgather(done)  # leaves (hosts, policies, share, …)
+    joined = jax.tree.map(lambda leaf: np.concatenate(list(leaf), axis=1)[:, :count], everywhere)
+    return joined, execution | {"hosts": hosts}
+
+
+def _carry_out_here(
+    passes: list[Pass], settings: Settings, tick: Callable[[int], None]
+) -> tuple[list[dict[str, np.ndarray]], dict[str, Any]]:
     workers = choose_devices(settings.devices)
     jobs = deal(passes, settings, workers)
     workers = workers[: len(jobs)]
