@@ -9,11 +9,37 @@ it to a library with a thread pool, which takes several times as long; written o
 fuses with its neighbours.
 """
 
+from typing import NamedTuple
+
 import jax.numpy as jnp
 
 from dlbjax._arrays import Array
 
 _WRITTEN_OUT = 16  # terms; beyond, a contraction pays for itself
+
+
+class Sum(NamedTuple):
+    """A running sum, compensated in float32.
+
+    There 10⁶ terms do not just lose digits: once the sum is 10⁶ times a term, the same part of every
+    term is rounded away, and averages are off by a per cent.
+    """
+
+    value: Array
+    error: Array | None
+
+    @classmethod
+    def of(cls, value: Array) -> "Sum":
+        """A sum that starts at a value."""
+        return cls(value, jnp.zeros_like(value) if value.dtype == jnp.float32 else None)
+
+    def add(self, term: Array) -> "Sum":
+        """Kahan's summation: what rounding took from the last addition is given to the next."""
+        if self.error is None:
+            return Sum(self.value + term, None)
+        term = term - self.error
+        value = self.value + term
+        return Sum(value, (value - self.value) - term)
 
 
 def matvec(matrix: Array, vector: Array) -> Array:

@@ -13,32 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from dlbjax._arrays import Array
-from dlbjax._small import dot, matvec
+from dlbjax._small import Sum, dot, matvec
 from dlbjax.engine import random
 from dlbjax.policies.policy import Epoch, Feedback, Policy
 
 BLOCK = 256  # segments whose random numbers are drawn together
-
-
-class Sum(NamedTuple):
-    """A running sum over the rounds, compensated in float32, where 10⁶ terms would lose digits."""
-
-    value: Array
-    error: Array | None
-
-    @classmethod
-    def zero(cls, count: int, dtype: Any) -> "Sum":
-        """Nothing yet, for every lane."""
-        zeros = jnp.zeros(count, dtype)
-        return cls(zeros, zeros if dtype == jnp.float32 else None)
-
-    def add(self, term: Array) -> "Sum":
-        """Kahan's summation: what rounding took from the last addition is given to the next."""
-        if self.error is None:
-            return Sum(self.value + term, None)
-        term = term - self.error
-        value = self.value + term
-        return Sum(value, (value - self.value) - term)
 
 
 class Maps(NamedTuple):
@@ -123,8 +102,8 @@ def start(policy: Policy, world: World, lanes: Lanes, reports: int) -> Carry:
         action=jnp.zeros(count, jnp.int32),
         shadow=jnp.tile(world.x1[:, None], (1, count)),
         disturbance=jnp.zeros((world.x1.shape[0], count), dtype),
-        offline=Sum.zero(count, dtype),
-        noise=Sum.zero(count, dtype),
+        offline=Sum.of(jnp.zeros(count, dtype)),
+        noise=Sum.of(jnp.zeros(count, dtype)),
         total=jnp.zeros(count, dtype),
         reports=jnp.zeros((reports + 1, 3, count), dtype),
     )
