@@ -154,10 +154,12 @@ def _gain(joint: np.ndarray, known: list[int], m: int) -> np.ndarray:
 
 def _same(P: np.ndarray, other: np.ndarray, joint: np.ndarray) -> bool:
     """Whether two covariances of (w, S) agree but for the variance of S, to rounding."""
-    scale = np.sqrt(np.r_[np.diag(joint)[:-2], joint[-1, -1]])
-    difference = np.abs(P - other)
+    variance = joint.diagonal().copy()
+    variance[-2] = variance[-1]  # S is measured against v, as its own variance grows without end
+    variance = variance[:-1]
+    difference = P - other
     difference[-1, -1] = 0.0
-    return bool(np.all(difference <= 1e-12 * np.outer(scale, scale)))
+    return not np.any(difference * difference > 1e-24 * variance[:, None] * variance)
 
 
 def _root(covariance: np.ndarray) -> np.ndarray:

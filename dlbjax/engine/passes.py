@@ -101,16 +101,20 @@ def run(
         with _compiling:
             carry = _start(functions, len(settings.rounds), world, lanes)
         recorded: dict[str, list[np.ndarray]] = {name: [] for name in settings.record}
+        handed_over = 0  # rounds being computed while the next stretch is prepared
         for steps, rounds, first in _stretches(pass_, settings, seed):
+            jax.block_until_ready(carry.reports)
+            tick(handed_over)
             with _compiling:  # returns as soon as the work is handed over
                 carry, seen = _advance(
                     functions, settings.record, world, lanes, carry, steps, first
                 )
+            handed_over = int(rounds.sum()) * len(numbers)
             for name, values in seen.items():
                 flat = np.asarray(values).reshape(-1, *values.shape[2:])[: len(rounds)]
                 recorded[name].append(np.repeat(flat, rounds, axis=0)[..., : len(numbers)])
-            jax.block_until_ready(carry.reports)
-            tick(int(rounds.sum()) * len(numbers))
+        jax.block_until_ready(carry.reports)
+        tick(handed_over)
         _refuse_nan(pass_.policies[0], carry.policy, settings.seeds[seed])
         reports = np.asarray(carry.reports)[:-1, :, : len(numbers)]
     out = {"regrets": np.moveaxis(reports, -1, 0).astype(np.float64)}
