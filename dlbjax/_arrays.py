@@ -59,6 +59,7 @@ def real_number(
     above: float | None = None,
     at_least: float | None = None,
     below: float | None = None,
+    at_most: float | None = None,
 ) -> Array:
     """`value` as a finite float within the stated limits, or a ValueError naming it."""
     number = real_array(name, value, ())
@@ -68,6 +69,7 @@ def real_number(
         (above is None or number > above, f"> {above}"),
         (at_least is None or number >= at_least, f">= {at_least}"),
         (below is None or number < below, f"< {below}"),
+        (at_most is None or number <= at_most, f"<= {at_most}"),
     ]
     if not all(ok for ok, _ in limits):
         wanted = " and ".join(text for _, text in limits if not text.endswith("None"))

@@ -9,6 +9,7 @@ it to a library with a thread pool, which takes several times as long; written o
 fuses with its neighbours.
 """
 
+from functools import reduce
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -47,6 +48,13 @@ def matvec(matrix: Array, vector: Array) -> Array:
     if vector.shape[0] > _WRITTEN_OUT:
         return jnp.einsum("ij...,j...->i...", matrix, vector)
     return _total([matrix[:, i] * vector[i] for i in range(vector.shape[0])])
+
+
+def matmul(one: Array, other: Array) -> Array:
+    """M N, for matrices (a, b[, lanes]) and (b, c[, lanes])."""
+    if other.shape[0] > _WRITTEN_OUT:
+        return jnp.einsum("ij...,jk...->ik...", one, other)
+    return _total([one[:, i, None] * other[None, i] for i in range(other.shape[0])])
 
 
 def dot(one: Array, other: Array) -> Array:
@@ -112,11 +120,52 @@ def inverse(matrix: Array) -> Array:
 
 def first_best(values: Array) -> Array:
     """The first index whose value is within 1e-12 of the largest, so that rounding decides nothing."""
-    count = values.shape[0]
-    # Indices as floats as wide as the values, so that the search fills whole vector registers.
-    index = jnp.arange(count, dtype=values.dtype).reshape(count, *[1] * (values.ndim - 1))
-    good = values >= jnp.max(values, axis=0) - 1e-12
-    return jnp.min(jnp.where(good, index, count), axis=0).astype(jnp.int32)
+    return first_of(values >= largest(values) - 1e-12)
+
+
+def one_hot(index: Array, count: int) -> Array:
+    """Which of 0..count−1 an index is, (count[, lanes])."""
+    return jnp.arange(count, dtype=index.dtype).reshape(count, *[1] * index.ndim) == index
+
+
+def draw(probabilities: Array, uniform: Array) -> Array:
+    """The first index at which the running sum of probabilities (count[, lanes]) exceeds a uniform."""
+    count = probabilities.shape[0]
+    if count > _WRITTEN_OUT:
+        passed = jnp.sum(jnp.cumsum(probabilities, axis=0) <= uniform, axis=0, dtype=jnp.int32)
+    else:
+        sums, passed = probabilities[0], jnp.zeros(uniform.shape, jnp.int32)
+        for i in range(1, count):
+            passed = passed + (sums <= uniform).astype(jnp.int32)
+            sums = sums + probabilities[i]
+    return jnp.minimum(passed, count - 1)
+
+
+def total(values: Array) -> Array:
+    """Sum over the leading axis."""
+    if values.shape[0] > _WRITTEN_OUT:
+        return jnp.sum(values, axis=0)
+    return _total([values[i] for i in range(values.shape[0])])
+
+
+def largest(values: Array) -> Array:
+    """Maximum over the leading axis."""
+    if values.shape[0] > _WRITTEN_OUT:
+        return jnp.max(values, axis=0)
+    return reduce(jnp.maximum, [values[i] for i in range(values.shape[0])])
+
+
+def first_of(flags: Array) -> Array:
+    """Index of the first flag that is set, the last index where none is; flags (count[, lanes])."""
+    count = flags.shape[0]
+    # Indices as floats, so that the search fills whole vector registers.
+    if count > _WRITTEN_OUT:
+        index = jnp.arange(count, dtype=jnp.float32).reshape(count, *[1] * (flags.ndim - 1))
+        return jnp.min(jnp.where(flags, index, count - 1), axis=0).astype(jnp.int32)
+    first = jnp.full(flags.shape[1:], count - 1, jnp.float32)
+    for i in reversed(range(count - 1)):
+        first = jnp.where(flags[i], i, first)
+    return first.astype(jnp.int32)
 
 
 def _total(terms: list[Array]) -> Array:

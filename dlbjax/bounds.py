@@ -97,6 +97,11 @@ class Bounds:
         """σ̄² = σ²(1 + Ω²Φ̄²/(1−ρ̄²)), of a reward's noise with what the state carries over."""
         return self.sigma**2 * (1 + self.Omega**2 * self.Phi**2 / (1 - self.rho**2))
 
+    @property
+    def reward_bound(self) -> Array:
+        """ξ = (Θ + ΩB/(1−ρ̄))U, the scale of rewards by which the paper rescales them for Exp3."""
+        return (self.Theta + self.Omega * self.B / (1 - self.rho)) * self.U
+
 
 def check(bounds: Any) -> Bounds:
     """The bounds with every field a number, or a ValueError naming the field."""

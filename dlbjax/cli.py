@@ -5,10 +5,12 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import jax
 
 import dlbjax
+from dlbjax import cli_run
 
 _FIGURES = ("figure2",)
 
@@ -18,9 +20,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(arguments)
     try:
         return args.run(args)
-    except (ValueError, OSError) as error:
-        print(f"dlbjax: {error}", file=sys.stderr)
+    except (ValueError, OSError, ArithmeticError, MemoryError) as error:
+        message = " ".join(str(error).split()) or type(error).__name__
+        print(f"dlbjax: {message}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("dlbjax: interrupted", file=sys.stderr)
+        return 130
 
 
 def entry() -> None:
@@ -32,10 +38,16 @@ def entry() -> None:
     sys.exit(main())
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that refuses in one line, as everything else here does."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong and where to read how it is done; exit with 2."""
+        self.exit(2, f"dlbjax: {' '.join(message.split())} (see {self.prog} --help)\n")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="dlbjax", description="A laboratory for Dynamical Linear Bandits."
-    )
+    parser = _Parser(prog="dlbjax", description="A laboratory for Dynamical Linear Bandits.")
     parser.add_argument("--version", action="version", version=f"dlbjax {dlbjax.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     reproduce = commands.add_parser(
@@ -57,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
         "--out", type=Path, default=Path("results"), help="folder (default results)"
     )
     reproduce.set_defaults(run=_reproduce)
+    cli_run.add_to(commands)
     return parser
 
 

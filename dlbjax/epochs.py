@@ -86,6 +86,18 @@ def growing_epochs(rho_bar: float, horizon: int) -> Epochs:
     return Epochs(np.array(lengths), np.array(counts))
 
 
+def settling_rounds(rho_bar: float, m: int) -> int:
+    """⌈log m / log(1/ρ̄)⌉: after how many rounds what decays by ρ̄ is down to 1/m; 0 at ρ̄ = 0.
+
+    >>> settling_rounds(0.1, 1000), settling_rounds(0.1, 1001)
+    (3, 4)
+    """
+    if rho_bar == 0:
+        return 0
+    H = _persistence(m, rho_bar)
+    return H if rho_bar**-H >= m * (1 - 1e-12) else H + 1
+
+
 def _threshold(H: int, rho_bar: float) -> int:
     """The first m with log m / log(1/ρ̄) ≥ H."""
     exponent = -H * np.log2(rho_bar)

@@ -1,7 +1,7 @@
 """Figures. Everything drawn here names its axes, its curves and what its bands are."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -13,6 +13,7 @@ BANDS = {
 }
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999"]
+STYLES = ["-", (0, (4, 1.5)), (0, (1, 1)), "-."]
 _NAMES = {"realised": "Realised regret", "expected": "Expected regret", "offline": "Offline regret"}
 
 
@@ -23,9 +24,13 @@ def regret(
     band: str = "std",
     scale: str = "linear",
     title: str | None = None,
+    top: float | None = None,
     ax: Any = None,
 ) -> Any:
     """Mean regret against rounds, one curve per policy and combination of hyper-parameters.
+
+    Several policies have a colour each, and their hyper-parameters a line style, as far as there are
+    styles; otherwise every curve has a colour of its own.
 
     Args:
       results: results by name; see `Result` and `Results`.
@@ -33,6 +38,7 @@ def regret(
       band: what the shaded band shows: "std", "standard error" or "quantiles".
       scale: "linear" or "log" (both axes).
       title: above the axes.
+      top: regret at which to cut the axis; curves that end above it are named there.
       ax: axes to draw into; new ones by default.
 
     Returns:
@@ -44,15 +50,19 @@ def regret(
         raise ValueError(f"scale must be linear or log; got {scale!r}")
     if ax is None:
         _, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
-    runs = set()
-    for label, curve in _curves(results, kind):
-        colour = COLOURS[len(ax.lines) % len(COLOURS)]
-        style = ["-", "--", ":"][len(ax.lines) // len(COLOURS) % 3]
-        ax.plot(curve["rounds"], curve["mean"], style, color=colour, label=label, lw=1.6)
-        if curve["runs"] > 1:
-            low, high = curve[band]
-            ax.fill_between(curve["rounds"], low, high, color=colour, alpha=0.2, lw=0)
-        runs.add(curve["runs"])
+    points = max(len(result.labels()) for result in results.values())
+    by_policy = len(results) > 1 and points <= len(STYLES)
+    runs, beyond = set(), []
+    for curve in _curves(results, kind):
+        number, style = (curve.policy, curve.point) if by_policy else (len(ax.lines), 0)
+        colour = COLOURS[number % len(COLOURS)]
+        dashes = STYLES[(style + number // len(COLOURS)) % len(STYLES)]
+        ax.plot(curve.rounds, curve.mean, linestyle=dashes, color=colour, label=curve.label, lw=1.6)
+        if curve.runs > 1:
+            ax.fill_between(curve.rounds, *curve.bands[band], color=colour, alpha=0.2, lw=0)
+        if top is not None and curve.mean[-1] > top:
+            beyond.append(f"{curve.label}: {curve.mean[-1]:,.0f}")
+        runs.add(curve.runs)
     count = f"{min(runs)}" if len(runs) == 1 else f"{min(runs)} to {max(runs)}"
     shown = f"mean of {count} runs, band: {BANDS[band]}" if max(runs) > 1 else "one run"
     ax.set(xscale=scale, yscale=scale, xlabel="Round", ylabel=f"{_NAMES[kind]} (units of reward)")
@@ -60,31 +70,38 @@ def regret(
     if scale == "linear":
         ax.set_xlim(left=0)
         ax.ticklabel_format(axis="x", style="sci", scilimits=(-3, 4))
+    if top is not None:
+        ax.set_ylim(0, top)
+    if beyond:
+        text = "Beyond the axis, in the end:\n" + "\n".join(beyond)
+        ax.text(0.98, 0.98, text, transform=ax.transAxes, ha="right", va="top", fontsize="x-small",
+                bbox={"facecolor": "white", "alpha": 0.8, "edgecolor": "none"})  # fmt: skip
     ax.grid(alpha=0.3)
     ax.legend(frameon=False)
     return ax
 
 
-def _curves(results: Mapping[str, Any], kind: str) -> Sequence[tuple[str, dict[str, Any]]]:
-    curves = []
-    for name, result in results.items():
+class _Curve(NamedTuple):
+    label: str
+    policy: int  # which of the results
+    point: int  # which of its combinations of hyper-parameters
+    rounds: np.ndarray
+    mean: np.ndarray
+    bands: dict[str, tuple[np.ndarray, np.ndarray]]
+    runs: int
+
+
+def _curves(results: Mapping[str, Any], kind: str) -> Iterator[_Curve]:
+    for policy, (name, result) in enumerate(results.items()):
         summary = result.summary(kind, quantiles=(0.1, 0.9))
-        flat = {field: np.reshape(getattr(summary, field), (-1, len(result.rounds)))
-                for field in ("mean", "std", "standard_error")}  # fmt: skip
-        low, high = (np.reshape(q, (-1, len(result.rounds))) for q in summary.quantiles)
-        for i, label in enumerate(result.labels()):
-            mean, std, error = (flat[f][i] for f in ("mean", "std", "standard_error"))
-            curves.append(
-                (
-                    label.replace(result.name, name, 1),
-                    {
-                        "rounds": result.rounds,
-                        "mean": mean,
-                        "std": (mean - std, mean + std),
-                        "standard error": (mean - error, mean + error),
-                        "quantiles": (low[i], high[i]),
-                        "runs": len(result.seeds),
-                    },
-                )
-            )
-    return curves
+        columns = (summary.mean, summary.std, summary.standard_error, *summary.quantiles)
+        rows = zip(*(np.reshape(c, (-1, len(result.rounds))) for c in columns), strict=True)
+        for point, (label, row) in enumerate(zip(result.labels(), rows, strict=True)):
+            mean, std, error, low, high = row
+            bands = {
+                "std": (mean - std, mean + std),
+                "standard error": (mean - error, mean + error),
+                "quantiles": (low, high),
+            }
+            label = label.replace(result.name, name, 1)
+            yield _Curve(label, policy, point, result.rounds, mean, bands, len(result.seeds))

@@ -85,8 +85,15 @@ class Result:
         """A name for every combination of hyper-parameters, in the order of the leading axes."""
         labels = [""]
         for axis, values in self.axes.items():
-            labels = [f"{label}, {_symbol(axis)}={v:g}" for label in labels for v in values]
+            shown = [f"{_symbol(axis)}={self._shown(axis, value)}" for value in values]
+            labels = [f"{label}, {text}" for label in labels for text in shown]
         return [self.name + label for label in labels]
+
+    def _shown(self, axis: str, value: float) -> str:
+        """A value as a reader writes it: λ is often log T, and 1 − 10⁻⁶ is not 1."""
+        if axis == "lam" and np.isclose(value, np.log(self.rounds[-1]), rtol=1e-12):
+            return "log T"
+        return f"1−{1 - value:.0e}" if 0.9999 < value < 1 else f"{value:g}"
 
     def plot(self, kind: str = "expected", **options: Any) -> Any:
         """Draw mean regret against rounds with its spread over seeds; see `dlbjax.plot.regret`."""
@@ -197,4 +204,4 @@ def _write(path: str | Path, header: dict[str, Any], arrays: dict[str, np.ndarra
 
 
 def _symbol(axis: str) -> str:
-    return {"rho_bar": "ρ̄", "lam": "λ", "delta": "δ"}.get(axis, axis)
+    return {"rho_bar": "ρ̄", "lam": "λ", "delta": "δ", "gamma": "γ"}.get(axis, axis)

@@ -1,5 +1,6 @@
 """The command line: what it writes, prints and refuses."""
 
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,8 @@ import pytest
 
 import dlbjax as dlb
 from dlbjax.cli import main
+
+RUN = ["run", "synthetic", "--policy", "myopic"]
 
 
 @pytest.fixture(autouse=True)
@@ -46,9 +49,15 @@ def test_reproduce_writes_result_and_figures(tmp_path, capsys):
             ["reproduce", "--help"],
             ["figure2", "--horizon", "--seeds", "--out", "example: dlbjax reproduce", "1000000"],
         ),
+        (
+            ["run", "--help"],
+            ["PROBLEM", "--policy SPEC", "examples:", "dlbjax run real_world:sigma=0.1", "100000",
+             "dynlin_ucb DynLin-UCB: hold the optimistic action", "keys: lam, delta, epochs, beta, first",
+             "clairvoyant Play u*", "keys: none", "rho_bar, Theta, Omega, B, U, X, Phi, rho, sigma"],
+        ),
         (["--version"], [f"dlbjax {dlb.__version__}"]),
     ],
-)
+)  # fmt: skip
 def test_help_and_version(arguments, mentioned, capsys):
     with pytest.raises(SystemExit) as exit_:
         main(arguments)
@@ -66,6 +75,25 @@ def test_help_and_version(arguments, mentioned, capsys):
         (["reproduce", "figure99"], "invalid choice: 'figure99'"),
         (["reproduce", "--horizon", "many"], "invalid int value: 'many'"),
         (["reproduce", "--colour"], "unrecognized arguments: --colour"),
+        (["run"], "the following arguments are required: PROBLEM, --policy"),
+        (["run", "synthetic"], "the following arguments are required: --policy"),
+        (["run", "synthetic", "--policy"], "argument --policy: expected one argument"),
+        (
+            [*RUN, "--horizon", "0"],
+            "--horizon: must be a whole number from 1 to 2147483647; got '0'",
+        ),
+        ([*RUN, "--horizon", "-5"], "--horizon: must be a whole number"),
+        ([*RUN, "--horizon", "3000000000"], "--horizon: must be a whole number"),
+        ([*RUN, "--seeds", "0"], "--seeds: must be a whole number"),
+        ([*RUN, "--seeds", "1.5"], "--seeds: must be a whole number"),
+        (
+            [*RUN, "--seeds", "many"],
+            "--seeds: must be a whole number from 1 to 2147483647; got 'many'",
+        ),
+        ([*RUN, "--seeds", "nan"], "--seeds: must be a whole number"),
+        ([*RUN, "--seeds", "inf"], "--seeds: must be a whole number"),
+        ([*RUN, "--dtype", "int8"], "argument --dtype: invalid choice: 'int8'"),
+        ([*RUN, "--colour", "two\nlines"], "unrecognized arguments: --colour two lines"),
     ],
 )
 def test_what_the_parser_refuses_exits_with_2(arguments, message, capsys):
@@ -73,7 +101,9 @@ def test_what_the_parser_refuses_exits_with_2(arguments, message, capsys):
         main(arguments)
     assert exit_.value.code == 2
     shown = capsys.readouterr()
-    assert message in shown.err.splitlines()[-1]
+    assert message in shown.err
+    assert shown.err.startswith("dlbjax: ")
+    assert len(shown.err.splitlines()) == 1
     assert shown.out == ""
 
 
@@ -108,6 +138,190 @@ def test_a_folder_that_may_not_be_written_is_refused_in_one_line(tmp_path, capsy
     tmp_path.chmod(0o500)
     assert main(["reproduce", "--horizon", "60", "--seeds", "2", "--out", str(tmp_path)]) == 2
     assert capsys.readouterr().err.startswith("dlbjax: [Errno 13] Permission denied")
+
+
+GRID = "dynlin_ucb:rho_bar=[0.1,0.2],lam=2"
+SMALL = ["--horizon", "300", "--seeds", "4"]
+
+
+def simulated(**options):
+    problem = dlb.problems.synthetic()
+    policies = {
+        "dynlin_ucb:rho_bar=0.2": dlb.dynlin_ucb(dlb.Bounds.of(problem, 0.2)),
+        GRID: dlb.dynlin_ucb(dlb.Bounds.of(problem, [0.1, 0.2]), lam=2.0),
+        "myopic": dlb.myopic(problem),
+    }
+    return dlb.simulate(problem, policies, horizon=300, seeds=4, **options)
+
+
+def with_policies(expected):
+    return [argument for text in expected for argument in ("--policy", text)]
+
+
+def test_run_prints_a_table_and_writes_the_results(tmp_path, capsys):
+    out = tmp_path / "runs.npz"
+    expected = simulated()
+    assert main(["run", "synthetic", *with_policies(expected), *SMALL, "--out", str(out)]) == 0
+    assert os.listdir(tmp_path) == ["runs.npz"]
+    with np.load(out) as file:
+        for label, result in expected.items():
+            for kind in ("realised", "expected", "offline"):
+                written = file[f"{label}/{kind}_regret"]
+                np.testing.assert_array_equal(written, result.regret(kind))
+    assert list(dlb.load(out)) == list(expected)
+
+    shown = capsys.readouterr()
+    title, head, *rows = shown.out.splitlines()
+    assert title == "expected regret after 300 rounds, 4 runs"
+    assert head.split() == ["mean", "std", "std", "error", "10%", "50%", "90%", "policy"]
+    labels = [label for result in expected.values() for label in result.labels()]
+    assert [row.split(maxsplit=6)[-1] for row in rows] == labels
+    assert labels[1:3] == [f"{GRID}, ρ̄=0.1", f"{GRID}, ρ̄=0.2"]
+    summary = expected[GRID].summary()
+    statistics = [summary.mean[1, -1], summary.std[1, -1], summary.standard_error[1, -1]]
+    statistics += list(summary.quantiles[:, 1, -1])
+    assert rows[2].split()[:6] == [f"{number:.6g}" for number in statistics]
+
+
+def test_run_prints_json(capsys):
+    expected = simulated(dtype="float32")
+    arguments = ["run", "synthetic:sigma=0.01", *with_policies(expected), *SMALL]
+    assert main([*arguments, "--dtype", "float32", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    policies = report.pop("policies")
+    assert report == {
+        "problem": "synthetic:sigma=0.01", "horizon": 300, "seeds": 4, "dtype": "float32",
+        "version": dlb.__version__,
+    }  # fmt: skip
+    assert [entry["label"] for entry in policies] == [list(expected)[i] for i in (0, 1, 1, 2)]
+    points = [entry["hyperparameters"] for entry in policies]
+    assert points == [{}, {"rho_bar": 0.1}, {"rho_bar": 0.2}, {}]
+    for entry, place in zip(policies, [(), (0,), (1,), ()], strict=True):
+        for kind in ("realised", "expected", "offline"):
+            summary = expected[entry["label"]].summary(kind)
+            at = (*place, -1)
+            assert entry[kind] == {
+                "mean": summary.mean[at],
+                "std": summary.std[at],
+                "standard_error": summary.standard_error[at],
+                "quantiles": {
+                    name: summary.quantiles[(i, *at)]
+                    for i, name in enumerate(["0.1", "0.5", "0.9"])
+                },
+            }
+
+
+def test_one_run_has_no_spread(capsys):
+    assert main([*RUN, "--horizon", "1e2", "--seeds", "1"]) == 0
+    assert capsys.readouterr().out.splitlines()[2].split()[1:3] == ["-", "-"]
+
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    assert main([*RUN, "--horizon", "100", "--seeds", "1", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out, parse_constant=refuse)
+    assert report["policies"][0]["offline"]["std"] is None
+    assert report["policies"][0]["offline"]["standard_error"] is None
+    assert report["policies"][0]["offline"]["mean"] == pytest.approx(25.694, abs=1e-3)
+
+
+def test_run_reads_a_problem_file(tmp_path, capsys):
+    path = tmp_path / "one.toml"
+    path.write_text(
+        "[system]\nA = [[0.5]]\nB = [[1.0]]\nomega = [1.0]\ntheta = [0.0]\n"
+        '[actions]\nkind = "hypercube"\nd = 1\n'
+    )
+    arguments = ["--policy", "constant:action=[0.5]", "--horizon", "10", "--seeds", "2", "--json"]
+    assert main(["run", str(path), *arguments]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["problem"] == str(path)
+    assert report["policies"][0]["offline"]["mean"] == 10.0  # 10 · (2 − 1)
+
+
+HUGE = {
+    "system": {"A": [[0.5]], "B": [[1e300]], "omega": [1e300], "theta": [0.0]},
+    "actions": {"kind": "hypercube", "d": 1},
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["synthetic", "--policy", "dynlin_uc"], "policy 'dynlin_uc': there is no 'dynlin_uc', did you"),
+        (["synthetic", "--policy", "lin_ucb:lam=-1"], "policy 'lin_ucb:lam=-1': lam must be > 0"),
+        (["synthetic", "--policy", "lin_ucb:\nlam"], "policy 'lin_ucb:\\nlam': after the colon"),
+        (["synthetic", "--policy", "dynlin_ucb:first=10"], "first must be the index of one of 10"),
+        (["synthetic", "--policy", "dynlin_ucb:epochs=[1]"], "epochs must cover the horizon"),
+        (["synthetic", "--policy", "constant:action=[9,9,9]"], "policy 'constant' plays"),
+        (["synthetic", "--policy", "myopic", "--policy", "myopic"], "policy 'myopic' is given twice"),
+        (["sintetic", "--policy", "myopic"], "problem 'sintetic': there is no 'sintetic', did you mean"),
+        (["absent.json", "--policy", "myopic"], "[Errno 2] No such file or directory: 'absent.json'"),
+        (["folder.json", "--policy", "myopic"], "[Errno 21] Is a directory: 'folder.json'"),
+        (["broken.toml", "--policy", "myopic"], "broken.toml: Expected '=' after a key"),
+        (["two\nlines.json", "--policy", "myopic"], "two lines.json: the file lacks the key 'system'"),
+        (["huge.json", "--policy", "dynlin_ucb"], "policy 'dynlin_ucb': "),
+        (["huge.json", "--policy", "constant:action=[1]"], ""),
+    ],
+)  # fmt: skip
+def test_run_refuses_in_one_line(arguments, message, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder.json").mkdir()
+    (tmp_path / "broken.toml").write_text("[system]\nA")
+    (tmp_path / "two\nlines.json").write_text("{}")
+    (tmp_path / "huge.json").write_text(json.dumps(HUGE))
+    before = sorted(os.listdir(tmp_path))
+    assert main(["run", *arguments, *SMALL, "--out", "runs.npz"]) == 2
+    shown = capfd.readouterr()
+    assert shown.err.startswith(f"dlbjax: {message}")
+    assert len(shown.err.splitlines()) == 1
+    assert shown.out == ""
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        ("runs.csv", "--out must end in .npz; got 'runs.csv'"),
+        ("", "--out must end in .npz; got '.'"),
+        ("folder.npz", "--out must be a file; 'folder.npz' is a folder"),
+        ("absent/runs.npz", "--out 'absent/runs.npz' cannot be written: No such file or directory"),
+        ("file/runs.npz", "--out 'file/runs.npz' cannot be written: Not a directory"),
+        (f"{'long' * 60}.npz", f"--out '{'long' * 60}.npz' cannot be written: File name too long"),
+        pytest.param(
+            "closed/runs.npz", "--out 'closed/runs.npz' cannot be written: Permission denied",
+            marks=pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere"),
+        ),
+    ],
+)  # fmt: skip
+def test_run_checks_where_to_write_before_it_computes(out, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(dlb, "simulate", lambda *_, **__: pytest.fail("it computes"))
+    (tmp_path / "folder.npz").mkdir()
+    (tmp_path / "closed").mkdir(mode=0o500)
+    (tmp_path / "file").write_text("")
+    assert main([*RUN, "--out", out]) == 2
+    assert capsys.readouterr().err == f"dlbjax: {message}\n"
+    assert sorted(os.listdir(tmp_path)) == ["closed", "file", "folder.npz"]
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "line"),
+    [
+        (KeyboardInterrupt(), 130, "dlbjax: interrupted"),
+        (MemoryError(), 2, "dlbjax: MemoryError"),
+        (FloatingPointError("the regret is not finite"), 2, "dlbjax: the regret is not finite"),
+    ],
+)
+def test_a_run_that_ends_early_says_so_in_one_line(
+    raised, code, line, tmp_path, monkeypatch, capsys
+):
+    def fail(*arguments, **options):
+        raise raised
+
+    monkeypatch.setattr(dlb, "simulate", fail)
+    assert main([*RUN, "--out", str(tmp_path / "runs.npz")]) == code
+    assert capsys.readouterr().err == line + "\n"
+    assert os.listdir(tmp_path) == []
 
 
 def test_runs_as_a_module():

@@ -15,7 +15,7 @@ from dlbjax.engine.segments import Segments, cut, round_by_round
 from dlbjax.engine.settings import Noise, Settings
 from dlbjax.engine.world import build_steps, build_world, distinct_lengths, plan_ahead
 from dlbjax.epochs import Epochs
-from dlbjax.policies.policy import Epoch, Policy
+from dlbjax.policies.policy import Epoch, Policy, params_of
 from dlbjax.problem import Problem
 
 WIDTH = 8  # lanes come in multiples of this, so that each is computed by the same instructions
@@ -83,7 +83,7 @@ def run(
     place, seed = np.divmod(padded, len(settings.seeds))
     functions = _traced_part(pass_.policies[0])
     cast = partial(_cast, dtype=settings.dtype)
-    params = [_of(p.params, settings.horizon) for p in pass_.policies]
+    params = [params_of(p, settings.horizon, pass_.arms) for p in pass_.policies]
     with (
         jax.enable_x64(settings.dtype == np.float64),
         jax.numpy_rank_promotion("allow"),  # a trailing axis of lanes relies on it
@@ -106,8 +106,8 @@ def run(
             jax.block_until_ready(carry.reports)
             tick(handed_over)
             with _compiling:  # returns as soon as the work is handed over
-                carry, seen = _advance(
-                    functions, settings.record, world, lanes, carry, steps, first
+                carry, seen = _advanced(
+                    functions, settings.record, device, world, lanes, carry, steps, first
                 )
             handed_over = int(rounds.sum()) * len(numbers)
             for name, values in seen.items():
@@ -170,10 +170,6 @@ def _traced_part(policy: Policy) -> Policy:
     )  # fmt: skip
 
 
-def _of(value: Any, horizon: int) -> Any:
-    return value(horizon) if callable(value) else value
-
-
 def _cast(array: Array, dtype: np.dtype) -> np.ndarray:
     array = np.asarray(array)
     if array.dtype.kind == "f":
@@ -189,9 +185,27 @@ def _start(policy: Policy, reports: int, world: scan.World, lanes: scan.Lanes) -
     return scan.start(policy, world, lanes, reports)
 
 
-@partial(jax.jit, static_argnums=(0, 1), donate_argnums=(4,))
+_refused: set[Any] = set()  # what XLA would not compile in one piece
+
+
+def _advanced(
+    policy: Policy, record: tuple[str, ...], device: Any, world: scan.World, lanes: scan.Lanes,
+    *rest: Any,
+) -> tuple[scan.Carry, dict[str, Array]]:  # fmt: skip
+    program = (policy, record, lanes.configuration.shape, world.gaps.dtype)
+    if device.platform == "cpu" and program not in _refused:
+        try:
+            return _advance(policy, record, True, world, lanes, *rest)
+        except jax.errors.JaxRuntimeError as error:
+            if "UNIMPLEMENTED" not in str(error):
+                raise
+            _refused.add(program)
+    return _advance(policy, record, False, world, lanes, *rest)
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2), donate_argnums=(5,))
 def _advance(
-    policy: Policy, record: tuple[str, ...], world: scan.World, lanes: scan.Lanes,
+    policy: Policy, record: tuple[str, ...], one_piece: bool, world: scan.World, lanes: scan.Lanes,
     carry: scan.Carry, steps: scan.Steps, first: Array,
 ) -> tuple[scan.Carry, dict[str, Array]]:  # fmt: skip
-    return scan.advance(policy, record, world, lanes, carry, steps, first)
+    return scan.advance(policy, record, one_piece, world, lanes, carry, steps, first)

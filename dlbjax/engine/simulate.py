@@ -12,7 +12,7 @@ from dlbjax.engine.passes import Pass, prepare
 from dlbjax.engine.settings import Noise, Settings, check_settings
 from dlbjax.engine.workers import carry_out
 from dlbjax.epochs import Epochs, as_epochs
-from dlbjax.policies.policy import Policy, PolicyGrid
+from dlbjax.policies.policy import Policy, PolicyGrid, params_of
 from dlbjax.problem import Problem
 from dlbjax.result import Result, Results
 
@@ -91,12 +91,10 @@ def simulate(
         desc=", ".join(name or grid.policies[0].name for name, grid in grids.items()),
     ) as bar:  # fmt: skip
         done, execution = carry_out(everything, settings, bar.update)
-    by_pass = iter(done)
+    by_pass = iter(zip(everything, done, execution, strict=True))
     results = Results(
         {
-            name: _result(
-                problem, grids[name], name, [(p, next(by_pass)) for p in group], settings, execution
-            )
+            name: _result(problem, grids[name], name, [next(by_pass) for _ in group], settings)
             for name, group in passes.items()
         }
     )
@@ -154,12 +152,12 @@ def _same_arms(one: np.ndarray | None, other: np.ndarray | None) -> bool:
 
 
 def _result(
-    problem: Problem, grid: PolicyGrid, name: str, done: list[tuple[Pass, Any]],
-    settings: Settings, execution: dict[str, Any],
+    problem: Problem, grid: PolicyGrid, name: str, done: list[tuple[Pass, Any, dict[str, Any]]],
+    settings: Settings,
 ) -> Result:  # fmt: skip
     shape = tuple(len(values) for values in grid.axes.values())
     whole: dict[str, np.ndarray] = {}
-    for pass_, parts in done:
+    for pass_, parts, _ in done:
         for field, values in parts.items():
             if field == "actions":
                 vertex = np.array([problem.actions.index(arm) for arm in pass_.arms])
@@ -173,6 +171,7 @@ def _result(
     regrets = np.moveaxis(regrets, -1, 0).reshape(3, *shape, *regrets.shape[1:3])
     recorded = {field: values.reshape(*shape, *values.shape[1:]) for field, values in whole.items()}
     policy = grid.policies[0]
+    execution = done[0][2] | {"core seconds": sum(spent["core seconds"] for *_, spent in done)}
     realised, expected, offline = regrets
     return Result(
         settings.rounds, realised, expected, offline, seeds=settings.seeds, axes=dict(grid.axes),
@@ -205,15 +204,16 @@ def _config(problem: Problem, grid: PolicyGrid, settings: Settings) -> dict[str,
             },
             "vertices": problem.actions.vertices.tolist(),
         },
-        "policies": [_describe(policy, settings.horizon) for policy in grid.policies],
+        "policies": [_describe(problem, policy, settings.horizon) for policy in grid.policies],
         "horizon": settings.horizon,
         "dtype": settings.dtype.name,
         "noise": "drawn" if settings.noise is None else "replayed",
     }
 
 
-def _describe(policy: Policy, horizon: int) -> dict[str, Any]:
-    params = policy.params(horizon) if callable(policy.params) else policy.params
+def _describe(problem: Problem, policy: Policy, horizon: int) -> dict[str, Any]:
+    arms = problem.actions.vertices if policy.arms is None else policy.arms
+    params = params_of(policy, horizon, arms)
     named = params._asdict() if hasattr(params, "_asdict") else {}
     return {
         "name": policy.name,

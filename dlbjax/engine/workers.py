@@ -8,6 +8,7 @@ one device serves several workers, one per core; every other device has a worker
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
@@ -66,11 +67,11 @@ def deal(passes: list[Pass], settings: Settings, workers: list[Any]) -> list[Job
 
 def carry_out(
     passes: list[Pass], settings: Settings, tick: Callable[[int], None]
-) -> tuple[list[dict[str, np.ndarray]], dict[str, Any]]:
+) -> tuple[list[dict[str, np.ndarray]], list[dict[str, Any]]]:
     """All runs of all passes; "regrets" and recordings of each pass, (policies, seeds, …).
 
     Under `jax.distributed` every process takes an equal share of the seeds and gets all results. The
-    second value says how the work was spread.
+    second value says for each pass how its work was spread and what it cost here, with compilation.
     """
     hosts, count = jax.process_count(), len(settings.seeds)
     if hosts == 1:
@@ -83,12 +84,12 @@ def carry_out(
     with jax.enable_x64(True):
         everywhere = process_allgather(done)  # leaves (hosts, policies, share, …)
     joined = jax.tree.map(lambda leaf: np.concatenate(list(leaf), axis=1)[:, :count], everywhere)
-    return joined, execution | {"hosts": hosts}
+    return joined, [spent | {"hosts": hosts} for spent in execution]
 
 
 def _carry_out_here(
     passes: list[Pass], settings: Settings, tick: Callable[[int], None]
-) -> tuple[list[dict[str, np.ndarray]], dict[str, Any]]:
+) -> tuple[list[dict[str, np.ndarray]], list[dict[str, Any]]]:
     workers = choose_devices(settings.devices)
     jobs = deal(passes, settings, workers)
     workers = workers[: len(jobs)]
@@ -109,10 +110,11 @@ def _carry_out_here(
             raise InterruptedError
         tick(rounds)
 
-    def work(job: Job) -> dict[str, np.ndarray]:
-        device = free.get()
+    def work(job: Job) -> tuple[dict[str, np.ndarray], float]:
+        device, begin = free.get(), time.perf_counter()
         try:
-            return run(passes[job.number], settings, job.runs, device, checked)
+            out = run(passes[job.number], settings, job.runs, device, checked)
+            return out, time.perf_counter() - begin
         finally:
             free.put(device)
 
@@ -124,12 +126,12 @@ def _carry_out_here(
             stop.set()
             pool.shutdown(cancel_futures=True)
             raise
-    return [
-        _joined(
-            pass_, settings, [(j.runs, d) for j, d in zip(jobs, done, strict=True) if j.number == i]
-        )
-        for i, pass_ in enumerate(passes)
-    ], execution
+    joined, costs = [], []
+    for i, pass_ in enumerate(passes):
+        mine = [(job.runs, *d) for job, d in zip(jobs, done, strict=True) if job.number == i]
+        joined.append(_joined(pass_, settings, [(runs, out) for runs, out, _ in mine]))
+        costs.append(execution | {"core seconds": sum(seconds for *_, seconds in mine)})
+    return joined, costs
 
 
 def _joined(

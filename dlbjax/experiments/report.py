@@ -1,34 +1,145 @@
-"""Running an experiment and writing what it shows: result file, figure, table."""
+"""Running the paper's experiments and writing what they show: results, figures, tables, claims."""
 
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import matplotlib
+import matplotlib.pyplot as plt
+import numpy as np
 
-from dlbjax import plot
 from dlbjax._files import write_atomically
+from dlbjax.experiments import claims, tables
+from dlbjax.experiments.comparison import comparison, discounting
+from dlbjax.experiments.figures import comparison_figure, noise_figure
 from dlbjax.experiments.sensitivity import sensitivity
+from dlbjax.policies import expert
+from dlbjax.problems import real_world, synthetic
+from dlbjax.result import Result, Results, load
 
 
-def figure2(out: Path, horizon: int, seeds: int) -> list[Path]:
-    """Sensitivity to ρ̄: figure2.npz, figure2.png and figure2.pdf; prints the final regrets."""
-    result = sensitivity(horizon, seeds)
-    result.save(out / "figure2.npz")
-    summary = result.summary("offline")
-    print(f"offline regret after {horizon} rounds, {seeds} runs")
-    for i, label in enumerate(result.labels()):
-        mean, error = summary.mean[i, -1], summary.standard_error[i, -1]
-        print(f"  {label:24s} {mean:10.1f} ± {error:.1f} (standard error)")
+class Size(NamedTuple):
+    """How large the experiments are; the paper's own by default."""
+
+    horizon: int = 1_000_000
+    seeds: int = 50
+    dtype: str = "float64"
+
+
+def _on_real_data(**size: Any) -> Results:
+    problem = real_world(sigma=0.01)
+    return comparison(problem, further={"expert": expert(problem)}, **size)
+
+
+# What is computed, each into a file of that name.
+EXPERIMENTS: dict[str, Callable[..., Result | Results]] = {
+    "figure1": lambda **size: comparison(synthetic(sigma=0.01), **size),
+    "discounting": discounting,
+    "figure2": sensitivity,
+    "figure3": _on_real_data,
+    "noise-0.001": lambda **size: comparison(synthetic(sigma=0.001), **size),
+    "noise-0.1": lambda **size: comparison(synthetic(sigma=0.1), **size),
+}
+# What is drawn, and from which of them.
+FIGURES = {
+    "figure1": ("figure1", "discounting"),
+    "figure2": ("figure2",),
+    "figure3": ("figure3",),
+    "noise": ("noise-0.001", "figure1", "noise-0.1"),
+}
+
+
+def reproduce(figures: list[str], out: Path, size: Size, again: bool = False) -> Iterator[Path]:
+    """Make the figures one after the other, and a table of the paper's claims about them.
+
+    An experiment whose result of this size is in the folder already is not run again.
+
+    Args:
+      figures: which of `FIGURES`.
+      out: folder for all that is written.
+      size: horizon, runs and dtype.
+      again: run experiments even if their results are there.
+
+    Yields:
+      What is written, as soon as it is.
+    """
     matplotlib.use("Agg")
-    axes = plot.regret(
-        {"DynLin-UCB": result}, "offline", title="Synthetic problem, ρ(A) = 0.2, λ = log T"
-    )
-    return [out / "figure2.npz", *save_figure(axes.figure, out / "figure2")]
+    out.mkdir(parents=True, exist_ok=True)
+    done: dict[str, Results] = {}
+    for figure in figures:
+        for name in FIGURES[figure]:
+            path = out / f"{name}.npz"
+            if name not in done:
+                found = None if again else _finished(path, size)
+                if found is None:
+                    found = _as_results(EXPERIMENTS[name](**size._asdict()))
+                    found.save(path)
+                done[name] = found
+            yield path
+        used = {name: done[name] for name in FIGURES[figure]}
+        yield from _save_figure(_draw(figure, used), out / figure)
+        yield _write(out / f"{figure}.md", _tables(used))
+    yield _write(out / "claims.md", claims.table(done))
 
 
-def save_figure(figure: "matplotlib.figure.Figure", stem: Path) -> list[Path]:
+def _draw(figure: str, results: Mapping[str, Results]) -> Any:
+    if figure == "figure2":
+        return comparison_figure(results["figure2"], "Synthetic, ρ(A) = 0.2, λ = log T")
+    if figure == "noise":
+        return noise_figure(dict(zip((0.001, 0.01, 0.1), results.values(), strict=True)))
+    title = {"figure1": "Synthetic problem", "figure3": "Real-world problem"}[figure]
+    return comparison_figure(results[figure], f"{title}, σ = 0.01")
+
+
+def _tables(results: Mapping[str, Results]) -> str:
+    parts = []
+    for name, found in results.items():
+        reference = {
+            "figure2": "DynLin-UCB, ρ̄=0.2",
+            "discounting": f"D-Lin-UCB, γ={_last_label(found)}",
+        }.get(name, "DynLin-UCB, λ=log T")
+        parts.append(f"## {name}\n\n{tables.final_regret(found, reference)}")
+        parts.append(tables.timing(found))
+    return "\n".join(parts)
+
+
+def _last_label(results: Results) -> str:
+    return next(iter(results.values())).labels()[-1].split("γ=")[-1]
+
+
+def _finished(path: Path, size: Size) -> Results | None:
+    """The results in a file, if they were made by this version at this size."""
+    from dlbjax import __version__
+
+    try:
+        found = _as_results(load(path))
+        same = all(
+            result.config["versions"]["dlbjax"] == __version__
+            and result.config["dtype"] == size.dtype
+            and result.rounds[-1] == size.horizon
+            and np.array_equal(result.seeds, np.arange(size.seeds))
+            for result in found.values()
+        )
+    except (ValueError, OSError, KeyError):
+        return None
+    return found if same else None
+
+
+def _as_results(found: Result | Results) -> Results:
+    return Results({found.name: found}) if isinstance(found, Result) else found
+
+
+def _save_figure(figure: Any, stem: Path) -> list[Path]:
     """Write a figure as PNG and as PDF."""
     paths = [stem.with_suffix(".png"), stem.with_suffix(".pdf")]
     for path in paths:
         with write_atomically(path) as file:
             figure.savefig(file, format=path.suffix[1:], dpi=160)
+    plt.close(figure)
     return paths
+
+
+def _write(path: Path, text: str) -> Path:
+    with write_atomically(path) as file:
+        file.write(text.encode())
+    return path

@@ -4,15 +4,15 @@ from typing import Any
 
 from dlbjax.bounds import Bounds
 from dlbjax.engine.simulate import simulate
-from dlbjax.policies import dynlin_ucb
+from dlbjax.policies import dynlin_ucb, lin_ucb
 from dlbjax.problems import synthetic
-from dlbjax.result import Result
+from dlbjax.result import Results
 
 RHO_BAR = (0.0, 0.05, 0.1, 0.2, 0.4)
 
 
-def sensitivity(horizon: int = 1_000_000, seeds: int = 50, **options: Any) -> Result:
-    """DynLin-UCB with λ = log T on the synthetic problem, ρ(A) = 0.2, told each of five ρ̄.
+def sensitivity(horizon: int = 1_000_000, seeds: int = 50, **options: Any) -> Results:
+    """DynLin-UCB told each of five ρ̄ on the synthetic problem, ρ(A) = 0.2, and Lin-UCB; λ = log T.
 
     Args:
       horizon: rounds; the paper has 10⁶.
@@ -20,5 +20,8 @@ def sensitivity(horizon: int = 1_000_000, seeds: int = 50, **options: Any) -> Re
       **options: passed to `simulate`.
     """
     problem = synthetic(sigma=0.01)
-    policy = dynlin_ucb(Bounds.of(problem, rho_bar=RHO_BAR))
-    return simulate(problem, policy, horizon, seeds, **options)
+    policies = {
+        "DynLin-UCB": dynlin_ucb(Bounds.of(problem, rho_bar=RHO_BAR)),
+        "Lin-UCB": lin_ucb(Bounds.of(problem)),
+    }
+    return simulate(problem, policies, horizon, seeds, **options)

@@ -1,18 +1,30 @@
 """Policies: each file holds one, as three pure functions and a factory."""
 
+from dlbjax.policies.ar2 import ar2
+from dlbjax.policies.batch_exp3 import batch_exp3
 from dlbjax.policies.constant import clairvoyant, constant, myopic
+from dlbjax.policies.d_lin_ucb import d_lin_ucb
 from dlbjax.policies.dynlin_ucb import dynlin_ucb
+from dlbjax.policies.exp3 import exp3
+from dlbjax.policies.expert import expert
 from dlbjax.policies.lin_ucb import lin_ucb
 from dlbjax.policies.policy import Epoch, Feedback, Policy, PolicyGrid
+from dlbjax.policies.ucb1 import ucb1
 
 __all__ = [
     "Epoch",
     "Feedback",
     "Policy",
     "PolicyGrid",
+    "ar2",
+    "batch_exp3",
     "clairvoyant",
     "constant",
+    "d_lin_ucb",
     "dynlin_ucb",
+    "exp3",
+    "expert",
     "lin_ucb",
     "myopic",
+    "ucb1",
 ]

@@ -113,7 +113,7 @@ def _dynlin_ucb(
     if epochs is None:
         epochs = partial(growing_epochs, bounds.rho)
 
-    def params(horizon: int) -> Params:
+    def params(horizon: int, vertices: np.ndarray) -> Params:
         return Params(lam=told(horizon)[0], first=-1 if first is None else first)
 
     def plan(horizon: int, vertices: np.ndarray, epoch: Epoch) -> Array:

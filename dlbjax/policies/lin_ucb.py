@@ -58,6 +58,6 @@ def _lin_ucb(bounds: Bounds, lam: Array, delta: Array) -> Policy:
         return ridge_radius(bounds, lam, delta, vertices.shape[1], epoch.start)
 
     return Policy(
-        init, act, update, params=lambda horizon: told(horizon)[0], plan=plan,
+        init, act, update, params=lambda horizon, vertices: told(horizon)[0], plan=plan,
         feedback=("last",), lanes=True, name="Lin-UCB",
     )  # fmt: skip

@@ -42,7 +42,7 @@ class Policy(NamedTuple):
       act: act(params, vertices, state, epoch) -> index of the vertex to play.
       update: update(params, state, feedback) -> state.
       epochs: rounds per decision: a number, a list, an `Epochs`, or a function of the horizon.
-      params: pytree handed to the functions, or a function of the horizon that makes it.
+      params: pytree handed to the functions, or params(horizon, vertices) that makes it.
       plan: plan(horizon, vertices, epoch) -> what depends on time only, computed ahead with NumPy for many
         epochs at once: the fields of `epoch` are arrays, and so must be every leaf of the answer.
       arms: (K, d) the actions it chooses among, where they are not the problem's vertices.
@@ -74,6 +74,11 @@ class Policy(NamedTuple):
     uniforms: int = 0
     lanes: bool = False
     name: str = "policy"
+
+
+def params_of(policy: Policy, horizon: int, vertices: np.ndarray) -> Any:
+    """The policy's params for a horizon and the actions it chooses among."""
+    return policy.params(horizon, vertices) if callable(policy.params) else policy.params
 
 
 class PolicyGrid(NamedTuple):

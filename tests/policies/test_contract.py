@@ -50,6 +50,14 @@ POLICIES = {
         dlb.Bounds.of(p, 0.7), epochs=[3] * 20, beta=np.linspace(1, 0, 20), first=1
     ),
     "lin_ucb": lambda p: dlb.lin_ucb(dlb.Bounds.of(p, 0.7)),
+    "d_lin_ucb": lambda p: dlb.d_lin_ucb(dlb.Bounds.of(p, 0.7)),
+    "d_lin_ucb, gamma": lambda p: dlb.d_lin_ucb(dlb.Bounds.of(p, 0.7), gamma=0.9),
+    "exp3": lambda p: dlb.exp3(dlb.Bounds.of(p, 0.7)),
+    "batch_exp3": lambda p: dlb.batch_exp3(dlb.Bounds.of(p, 0.7)),
+    "ar2": lambda p: dlb.ar2(dlb.Bounds.of(p, 0.7)),
+    "ar2, restarts": lambda p: dlb.ar2(dlb.Bounds.of(p, 0.7), epoch=25),
+    "ucb1": lambda p: dlb.ucb1(dlb.Bounds.of(p, 0.7)),
+    "expert": lambda p: dlb.expert(p, spend=max(p.actions.vertices, key=sum)),
     "constant": lambda p: dlb.constant(p.actions.vertices[1]),
     "clairvoyant": dlb.clairvoyant,
     "myopic": dlb.myopic,
@@ -101,7 +109,9 @@ def test_functions_trace_and_keep_the_state(problem, policy):
     """act gives one whole number, update a state like the one it got."""
     arms = problem.actions.vertices if policy.arms is None else policy.arms
     arms = arms.astype(np.float32)
-    params = policy.params(T) if callable(policy.params) else policy.params
+    params = (
+        policy.params(T, problem.actions.vertices) if callable(policy.params) else policy.params
+    )
     number, count = np.float32(1.0), np.int32(1)
     epoch = dlb.Epoch(count, count, count, uniforms=np.zeros(policy.uniforms, np.float32))
     if policy.plan is not None:

@@ -1,0 +1,55 @@
+"""Drawing the paper's figures: regret as the paper cuts it, and a log-log panel that shows rates."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from dlbjax import plot
+from dlbjax.experiments.measures import curves
+from dlbjax.result import Result
+
+
+def comparison_figure(results: Mapping[str, Result], title: str) -> Any:
+    """Two panels: linear, cut above DynLin-UCB and Lin-UCB with λ = log T; and log-log."""
+    figure, (left, right, side) = plt.subplots(
+        1, 3, figsize=(11, 4.4), layout="constrained", width_ratios=(1, 1, 0.36)
+    )
+    plot.regret(results, title=title, top=axis_top(results), ax=left)
+    plot.regret(results, title="Logarithmic axes", scale="log", ax=right)
+    _one_legend(figure, [left, right], side)
+    return figure
+
+
+def noise_figure(by_sigma: Mapping[float, Mapping[str, Result]]) -> Any:
+    """A column of two panels for every σ."""
+    figure, axes = plt.subplots(
+        2, len(by_sigma) + 1, figsize=(4.2 * len(by_sigma) + 1.8, 7.6), layout="constrained",
+        width_ratios=[1.0] * len(by_sigma) + [0.42],
+    )  # fmt: skip
+    for (sigma, results), column in zip(by_sigma.items(), axes.T, strict=False):
+        plot.regret(results, title=f"Synthetic, σ = {sigma:g}", top=axis_top(results), ax=column[0])
+        plot.regret(results, title="Logarithmic axes", scale="log", ax=column[1])
+    axes[1, -1].set_axis_off()
+    _one_legend(figure, list(axes[:, :-1].flat), axes[0, -1])
+    return figure
+
+
+def axis_top(results: Mapping[str, Result]) -> float:
+    """Room for every curve of DynLin-UCB and for Lin-UCB with λ = log T."""
+    kept = [
+        curve.final.mean()
+        for label, curve in curves(results).items()
+        if label.startswith("DynLin-UCB") or label in ("Lin-UCB", "Lin-UCB, λ=log T")
+    ]
+    return 1.15 * float(np.max(kept))
+
+
+def _one_legend(figure: Any, panels: list[Any], side: Any) -> None:
+    """The curves are the same in all panels: name them once, beside them."""
+    handles, labels = panels[0].get_legend_handles_labels()
+    for panel in panels:
+        panel.get_legend().remove()
+    side.set_axis_off()
+    side.legend(handles, labels, loc="center left", frameon=False, fontsize="small")
