@@ -10,9 +10,7 @@ from typing import NoReturn
 import jax
 
 import dlbjax
-from dlbjax import cli_run
-
-_FIGURES = ("figure2",)
+from dlbjax import cli_reproduce, cli_run
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"dlbjax: {message}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("dlbjax: interrupted", file=sys.stderr)
+        print("dlbjax: interrupted; what was finished is kept", file=sys.stderr)
         return 130
 
 
@@ -50,36 +48,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="dlbjax", description="A laboratory for Dynamical Linear Bandits.")
     parser.add_argument("--version", action="version", version=f"dlbjax {dlbjax.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    reproduce = commands.add_parser(
-        "reproduce",
-        help="run the paper's experiments and draw its figures",
-        description="Run an experiment of the paper at its own size (T = 10^6, 50 runs) and write its "
-        "figure (PNG and PDF) and its result (.npz).",
-        epilog="example: dlbjax reproduce figure2 --horizon 100000 --seeds 20 --out results",
-    )
-    reproduce.add_argument(
-        "figure", nargs="?", choices=_FIGURES, default="figure2",
-        help="figure2: sensitivity of DynLin-UCB to the rho_bar it is told",
-    )  # fmt: skip
-    reproduce.add_argument(
-        "--horizon", type=int, default=1_000_000, help="rounds (default 1000000)"
-    )
-    reproduce.add_argument("--seeds", type=int, default=50, help="runs (default 50)")
-    reproduce.add_argument(
-        "--out", type=Path, default=Path("results"), help="folder (default results)"
-    )
-    reproduce.set_defaults(run=_reproduce)
+    cli_reproduce.add_to(commands)
     cli_run.add_to(commands)
     return parser
-
-
-def _reproduce(args: argparse.Namespace) -> int:
-    from dlbjax.experiments import report
-
-    args.out.mkdir(parents=True, exist_ok=True)
-    for path in report.figure2(args.out, args.horizon, args.seeds):
-        print(path)
-    return 0
 
 
 if __name__ == "__main__":

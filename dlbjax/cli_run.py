@@ -13,10 +13,10 @@ import numpy as np
 
 import dlbjax
 from dlbjax import specs
+from dlbjax.cli_arguments import count
 from dlbjax.result import REGRETS, Result, Results, Summary
 
 _QUANTILES = (0.1, 0.5, 0.9)
-_MOST = 2**31 - 1  # rounds and seeds are counted in 32 bits
 
 _EXAMPLES = """\
 examples:
@@ -44,8 +44,8 @@ def add_to(commands: Any) -> None:
         "--policy", metavar="SPEC", action="append", required=True,
         help="NAME[:key=value,…], see below; give it again for each further policy",
     )  # fmt: skip
-    parser.add_argument("--horizon", type=_count, default=100_000, help="rounds (default 100000)")
-    parser.add_argument("--seeds", type=_count, default=20, help="runs (default 20)")
+    parser.add_argument("--horizon", type=count, default=100_000, help="rounds (default 100000)")
+    parser.add_argument("--seeds", type=count, default=20, help="runs (default 20)")
     parser.add_argument(
         "--dtype", choices=("float64", "float32"), default="float64", help="(default float64)"
     )
@@ -72,19 +72,6 @@ def _run(args: argparse.Namespace) -> int:
         results.save(args.out)
     print(_json(args, results) if args.json else _table(args, results))
     return 0
-
-
-def _count(text: str) -> int:
-    """A number of rounds or runs; 1e6 is one, too."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not number.is_integer() or not 1 <= number <= _MOST:
-        raise argparse.ArgumentTypeError(
-            f"must be a whole number from 1 to {_MOST}; got {text!r:.60}"
-        )
-    return int(number)
 
 
 def _check_out(path: Path) -> None:

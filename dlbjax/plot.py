@@ -1,5 +1,6 @@
 """Figures. Everything drawn here names its axes, its curves and what its bands are."""
 
+import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -61,7 +62,7 @@ def regret(
         if curve.runs > 1:
             ax.fill_between(curve.rounds, *curve.bands[band], color=colour, alpha=0.2, lw=0)
         if top is not None and curve.mean[-1] > top:
-            beyond.append(f"{curve.label}: {curve.mean[-1]:,.0f}")
+            beyond.append(f"{curve.label} {curve.mean[-1]:,.0f}")
         runs.add(curve.runs)
     count = f"{min(runs)}" if len(runs) == 1 else f"{min(runs)} to {max(runs)}"
     shown = f"mean of {count} runs, band: {BANDS[band]}" if max(runs) > 1 else "one run"
@@ -73,9 +74,10 @@ def regret(
     if top is not None:
         ax.set_ylim(0, top)
     if beyond:
-        text = "Beyond the axis, in the end:\n" + "\n".join(beyond)
-        ax.text(0.98, 0.98, text, transform=ax.transAxes, ha="right", va="top", fontsize="x-small",
-                bbox={"facecolor": "white", "alpha": 0.8, "edgecolor": "none"})  # fmt: skip
+        text = textwrap.fill(
+            "Beyond the axis in the end: " + "; ".join(beyond), 62, break_on_hyphens=False
+        )
+        ax.set_xlabel(f"Round\n{text}", fontsize="small")
     ax.grid(alpha=0.3)
     ax.legend(frameon=False)
     return ax

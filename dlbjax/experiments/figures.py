@@ -17,7 +17,7 @@ def comparison_figure(results: Mapping[str, Result], title: str) -> Any:
         1, 3, figsize=(11, 4.4), layout="constrained", width_ratios=(1, 1, 0.36)
     )
     plot.regret(results, title=title, top=axis_top(results), ax=left)
-    plot.regret(results, title="Logarithmic axes", scale="log", ax=right)
+    _draw_rates(results, right)
     _one_legend(figure, [left, right], side)
     return figure
 
@@ -30,7 +30,7 @@ def noise_figure(by_sigma: Mapping[float, Mapping[str, Result]]) -> Any:
     )  # fmt: skip
     for (sigma, results), column in zip(by_sigma.items(), axes.T, strict=False):
         plot.regret(results, title=f"Synthetic, σ = {sigma:g}", top=axis_top(results), ax=column[0])
-        plot.regret(results, title="Logarithmic axes", scale="log", ax=column[1])
+        _draw_rates(results, column[1])
     axes[1, -1].set_axis_off()
     _one_legend(figure, list(axes[:, :-1].flat), axes[0, -1])
     return figure
@@ -44,6 +44,23 @@ def axis_top(results: Mapping[str, Result]) -> float:
         if label.startswith("DynLin-UCB") or label in ("Lin-UCB", "Lin-UCB, λ=log T")
     ]
     return 1.15 * float(np.max(kept))
+
+
+def _draw_rates(results: Mapping[str, Result], ax: Any) -> None:
+    """The last four decades of rounds on logarithmic axes, with the slopes of T and √T for the eye."""
+    plot.regret(results, title="Logarithmic axes", scale="log", ax=ax)
+    found = curves(results).values()
+    rounds = next(iter(found)).rounds
+    first = int(np.argmax(rounds >= rounds[-1] / 10_000))
+    means = np.array([curve.expected.mean(axis=0) for curve in found])[:, [first, -1]]
+    bottom, top = max(means[:, 0].min() / 3, 1e-3), 2 * means[:, 1].max()
+    ends = rounds[[first, -1]]
+    for power, name in ((1.0, "∝ T"), (0.5, "∝ √T")):
+        line = bottom * 1.5 * (ends / ends[0]) ** power
+        ax.plot(ends, line, color="grey", lw=0.8, ls=":")
+        ax.annotate(name, (ends[1], line[1]), color="grey", fontsize="small", ha="right", va="top",
+                    xytext=(-2, -4), textcoords="offset points")  # fmt: skip
+    ax.set(xlim=ends, ylim=(bottom, top))
 
 
 def _one_legend(figure: Any, panels: list[Any], side: Any) -> None:

@@ -24,22 +24,28 @@ class Curve(NamedTuple):
         return self.expected[:, -1]
 
     @property
-    def growth(self) -> float:
-        """Power p in mean regret ∝ T^p over the last tenfold of rounds: 1 is linear, ½ a square root."""
-        tenth = int(np.argmin(np.abs(self.rounds - self.rounds[-1] / 10)))
-        late, early = np.maximum(self.expected[:, [-1, tenth]].mean(axis=0), 1e-12)
-        return float(np.log(late / early) / np.log(self.rounds[-1] / self.rounds[tenth]))
+    def pace(self) -> float:
+        """What a round of the last tenth loses, over what one from 40 to 50 % of the rounds loses.
+
+        1 is linear growth, less is slower: 0.71 where regret grows as √T, 0.92 for T^0.9.
+        """
+        mean = self.expected.mean(axis=0)
+        late, early = (self._rate(mean, end) for end in (1.0, 0.5))
+        return float(late / early) if early > 0 else float("inf" if late > 0 else 0.0)
 
     @property
     def late_rate(self) -> np.ndarray:
         """Offline regret per round of every run over the last tenth of the rounds."""
-        from_ = int(np.argmin(np.abs(self.rounds - 0.9 * self.rounds[-1])))
-        lost = self.offline[:, -1] - self.offline[:, from_]
-        return lost / max(1, self.rounds[-1] - self.rounds[from_])
+        return self._rate(self.offline, 1.0)
 
-    def ends_at(self, gap: float) -> float:
-        """Share of runs that lose `gap` a round in the end: that play one action, to 1 %."""
-        return float(np.mean(np.abs(self.late_rate - gap) <= 0.01 * abs(gap)))
+    def _rate(self, regret: np.ndarray, end: float) -> np.ndarray:
+        """Regret per round over a tenth of the rounds, up to a share of them."""
+        first, last = (
+            int(np.argmin(np.abs(self.rounds - share * self.rounds[-1])))
+            for share in (end - 0.1, end)
+        )
+        rounds = max(1, self.rounds[last] - self.rounds[first])
+        return (regret[..., last] - regret[..., first]) / rounds
 
 
 def curves(results: Mapping[str, Result]) -> dict[str, Curve]:

@@ -26,17 +26,17 @@ def final_regret(results: Mapping[str, Result], reference: str) -> str:
         rows.append(
             [
                 label, f"{final.mean():,.1f}", f"{std:,.1f}", f"{std / len(final) ** 0.5:,.1f}",
-                f"{low:,.1f}", f"{median:,.1f}", f"{high:,.1f}", compared, f"{curve.growth:.2f}",
+                f"{low:,.1f}", f"{median:,.1f}", f"{high:,.1f}", compared, f"{curve.pace:.2f}",
             ]
         )  # fmt: skip
     first = next(iter(found.values()))
     return (
         f"Expected regret after {first.rounds[-1]:,} rounds, {len(first.final)} runs. The interval of "
-        "the difference, taken run by run, is 95 %. Growth is p in regret ∝ T^p over the last tenfold "
-        "of rounds.\n\n"
+        "the difference, taken run by run, is 95 %. Pace is what a round of the last tenth loses over "
+        "what a round from 40 to 50 % loses: 1 is linear growth.\n\n"
         + markdown(
             ["policy", "mean", "std", "standard error", "10 %", "median", "90 %",
-             f"more than {reference}", "growth"], rows,
+             f"more than {reference}", "pace"], rows,
         )
     )  # fmt: skip
 
