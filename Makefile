@@ -5,7 +5,7 @@ BIN := .venv/bin
 .PHONY: help test reproduce bench format clean
 
 help:
-	@echo "make reproduce  run the paper's experiment at full size, into results/"
+	@echo "make reproduce  run all the paper's experiments at full size, into results/"
 	@echo "make test       check formatting, types and behaviour"
 	@echo "make bench      time dlbjax against NumPy and Numba loops, into results/benchmarks/"
 	@echo "make format     let ruff format and mend the code"

@@ -25,6 +25,7 @@ from dlbjax.policies import (
     ucb1,
 )
 from dlbjax.problem import Problem
+from dlbjax.problem_files import read_problem
 from dlbjax.result import Result, Results, Summary, load
 from dlbjax.system import System
 
@@ -56,6 +57,7 @@ __all__ = [
     "load",
     "myopic",
     "problems",
+    "read_problem",
     "simulate",
     "ucb1",
 ]

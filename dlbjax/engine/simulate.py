@@ -218,6 +218,7 @@ def _describe(problem: Problem, policy: Policy, horizon: int) -> dict[str, Any]:
     return {
         "name": policy.name,
         "params": {key: np.asarray(value).tolist() for key, value in named.items()},
+        **(policy.config or {}),
     }
 
 

@@ -1,5 +1,6 @@
 """Running the paper's experiments and writing what they show: results, figures, tables, claims."""
 
+import importlib.metadata
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -109,12 +110,10 @@ def _last_label(results: Results) -> str:
 
 def _finished(path: Path, size: Size) -> Results | None:
     """The results in a file, if they were made by this version at this size."""
-    from dlbjax import __version__
-
     try:
         found = _as_results(load(path))
         same = all(
-            result.config["versions"]["dlbjax"] == __version__
+            result.config["versions"]["dlbjax"] == importlib.metadata.version("dlbjax")
             and result.config["dtype"] == size.dtype
             and result.rounds[-1] == size.horizon
             and np.array_equal(result.seeds, np.arange(size.seeds))

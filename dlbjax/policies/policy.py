@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from dlbjax._arrays import Array, is_traced
@@ -51,6 +52,7 @@ class Policy(NamedTuple):
       lanes: whether the functions take all runs at once, every array with a trailing axis of runs
         (of length one where it is shared). By default they are written for one run and mapped.
       name: for legends and files.
+      config: what else a result should say about it; must be fit for JSON.
 
     >>> import dlbjax as dlb, jax.numpy as jnp
     >>> always_first = dlb.Policy(
@@ -74,6 +76,7 @@ class Policy(NamedTuple):
     uniforms: int = 0
     lanes: bool = False
     name: str = "policy"
+    config: Mapping[str, Any] | None = None
 
 
 def params_of(policy: Policy, horizon: int, vertices: np.ndarray) -> Any:
@@ -111,10 +114,19 @@ def over_grid(make: Callable[..., Policy], bounds: Bounds, **hyper: Any) -> Poli
             raise ValueError(
                 f"{name} must be a number or a list of numbers; got shape {np.shape(value)}"
             )
-    made = [
-        make(first, **dict(zip(hyper, rest, strict=True))) for first, *rest in product(*choices)
-    ]
+    made = []
+    for told, *rest in product(*choices):
+        chosen = dict(zip(hyper, rest, strict=True))
+        made.append(make(told, **chosen)._replace(config=_config(told, chosen)))
     return PolicyGrid(axes, made) if axes else made[0]
+
+
+def _config(bounds: Bounds, hyper: dict[str, Any]) -> dict[str, Any]:
+    """What a policy was told and how it was set, as numbers."""
+    told = {name: getattr(bounds, name) for name in Bounds.__dataclass_fields__}
+    given = {name: value for name, value in hyper.items() if value is not None}
+    numbers = jax.tree.map(lambda v: None if is_traced(v) else np.asarray(v).item(), (told, given))
+    return {"bounds": numbers[0], "arguments": numbers[1]}
 
 
 def _split_bounds(bounds: Bounds, axes: dict[str, np.ndarray]) -> list[Bounds]:

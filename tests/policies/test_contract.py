@@ -165,6 +165,17 @@ def test_runs_and_obeys_the_identities(problem, policy, dtype):
     assert len(np.unique(result.realised_regret[:, -1])) == SEEDS
 
 
+@pytest.mark.parametrize("make", [dlb.dynlin_ucb, dlb.lin_ucb, dlb.d_lin_ucb])
+def test_a_result_says_what_the_policy_was_told(make):
+    problem = dlb.problems.synthetic()
+    bounds = dlb.Bounds.of(problem, rho_bar=[0.1, 0.3])
+    result = dlb.simulate(problem, make(bounds, lam=2.0), T, seeds=1)
+    for described, rho in zip(result.config["policies"], [0.1, 0.3], strict=True):
+        assert described["bounds"]["rho"] == rho
+        assert described["bounds"]["sigma"] == 0.01
+        assert described["arguments"] == {"lam": 2.0}
+
+
 def test_uniforms_are_uniform_and_fresh():
     """χ² of the arms played over 10 cells, and of pairs of arms; 2·10⁻⁶ false alarms."""
     from scipy import stats

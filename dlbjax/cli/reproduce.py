@@ -1,10 +1,11 @@
 """`dlbjax reproduce`: the paper's experiments, from the command line."""
 
 import argparse
+import tempfile
 from pathlib import Path
 from typing import Any
 
-from dlbjax.cli_arguments import count
+from dlbjax.cli.arguments import count
 
 _ABOUT = {
     "figure1": "all algorithms on the synthetic problem, and D-Lin-UCB with several discounts",
@@ -57,6 +58,12 @@ def add_to(commands: Any) -> None:
 def _reproduce(args: argparse.Namespace) -> int:
     from dlbjax.experiments import report
 
+    try:  # before minutes are spent on what goes there
+        args.out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=args.out):
+            pass
+    except OSError as error:
+        raise ValueError(f"--out {str(args.out)!r} cannot be written: {error.strerror}") from error
     size = report.Size(args.horizon, args.seeds, args.dtype)
     figures = list(_ABOUT) if args.figure == "all" else [args.figure]
     for path in report.reproduce(figures, args.out, size, args.again):

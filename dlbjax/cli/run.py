@@ -13,7 +13,7 @@ import numpy as np
 
 import dlbjax
 from dlbjax import specs
-from dlbjax.cli_arguments import count
+from dlbjax.cli.arguments import count
 from dlbjax.result import REGRETS, Result, Results, Summary
 
 _QUANTILES = (0.1, 0.5, 0.9)

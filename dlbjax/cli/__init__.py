@@ -10,7 +10,7 @@ from typing import NoReturn
 import jax
 
 import dlbjax
-from dlbjax import cli_reproduce, cli_run
+from dlbjax.cli import reproduce, run
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,10 +48,6 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="dlbjax", description="A laboratory for Dynamical Linear Bandits.")
     parser.add_argument("--version", action="version", version=f"dlbjax {dlbjax.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    cli_reproduce.add_to(commands)
-    cli_run.add_to(commands)
+    reproduce.add_to(commands)
+    run.add_to(commands)
     return parser
-
-
-if __name__ == "__main__":
-    entry()

@@ -1,0 +1,5 @@
+"""`python -m dlbjax.cli`."""
+
+from dlbjax.cli import entry
+
+entry()
