@@ -76,3 +76,147 @@ def test_noise_is_on_every_coordinate_and_the_reward(make, sigma):
     np.testing.assert_allclose(system.state_noise, sigma**2 * np.eye(3))
     assert system.reward_noise == sigma
     np.testing.assert_array_equal(system.x1, np.zeros(3))
+
+
+# --- other kinds of feedback, each against a loop of the process itself ----------------------------
+
+T, RUNS = 60, 3
+
+
+PLANNED = dlb.Policy(
+    init=lambda params, vertices, key: (),
+    act=lambda params, vertices, state, epoch: epoch.plan,
+    update=lambda params, state, feedback: (),
+    feedback=(),
+)
+
+
+def play(problem, actions, noise):
+    """Rewards of given actions (runs, T) under given noise, by the simulator."""
+    rewards = []
+    for run in range(len(actions)):
+
+        def plan(horizon, vertices, epoch, run=run):
+            return actions[run, epoch.index - 1]
+
+        given = dlb.Noise(noise.state[run : run + 1], noise.reward[run : run + 1])
+        result = dlb.simulate(
+            problem, PLANNED._replace(plan=plan), T, noise=given, record=("rewards",)
+        )
+        rewards.append(result.rewards[0])
+    return np.array(rewards)
+
+
+def noisy(problem, where):
+    """Random actions, ε that enters one coordinate of the state or η the reward, and both as noise."""
+    rng = np.random.default_rng(1)
+    actions = rng.integers(len(problem.actions), size=(RUNS, T))
+    drawn = rng.normal(size=(RUNS, T))
+    state, reward = np.zeros((RUNS, T, problem.system.n)), np.zeros((RUNS, T))
+    if where == "state":
+        state[:, :, 0] = drawn
+    else:
+        reward = drawn
+    return actions, drawn, dlb.Noise(state, reward)
+
+
+MU = np.array([0.3, -0.2, 1.1])
+
+
+@pytest.mark.parametrize(
+    ("problem", "weights"),
+    [
+        (dlb.problems.delayed(MU, 1), [1.0]),
+        (dlb.problems.delayed(MU, 4), [0, 0, 0, 1.0]),
+        (dlb.problems.composite(MU, [0.5, 0.0, 0.3, 0.2]), [0.5, 0.0, 0.3, 0.2]),
+        (dlb.problems.composite(MU, [-1.0, 2.0]), [-1.0, 2.0]),
+    ],
+)
+def test_composite_and_delayed_feedback(problem, weights):
+    actions, drawn, noise = noisy(problem, "state")
+    full = MU[actions] + drawn
+    direct = np.zeros((RUNS, T))
+    for t in range(T):
+        for lag, weight in enumerate(weights, start=1):
+            if t >= lag:
+                direct[:, t] += weight * full[:, t - lag]
+    np.testing.assert_allclose(play(problem, actions, noise), direct, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(problem.h, MU * sum(weights), atol=1e-14)
+    assert problem.system.rho == 0
+
+
+@pytest.mark.parametrize("coefficients", [0.7, [0.5, 0.2], [0.3, -0.4, 0.2]])
+def test_autoregressive_feedback(coefficients):
+    problem = dlb.problems.autoregressive(MU, coefficients)
+    a = np.atleast_1d(coefficients)
+    actions, drawn, noise = noisy(problem, "state")
+    direct = np.zeros((RUNS, T))
+    for t in range(1, T):
+        past = sum(a[j] * direct[:, t - 1 - j] for j in range(len(a)) if t - 1 - j >= 0)
+        direct[:, t] = past + MU[actions[:, t - 1]] + drawn[:, t - 1]
+    np.testing.assert_allclose(play(problem, actions, noise), direct, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(problem.h, MU / (1 - a.sum()), rtol=1e-12)
+
+
+def test_adstock():
+    decay, effect = np.array([0.9, 0.0, 0.5]), np.array([0.2, -0.1, 1.0])
+    channels = dlb.actions.budget(0.0, np.ones(3), total=1.5)
+    problem = dlb.problems.adstock(decay, effect, actions=channels)
+    actions, drawn, noise = noisy(problem, "reward")
+    spent = channels.vertices[actions]
+    stock, direct = np.zeros((RUNS, 3)), np.zeros((RUNS, T))
+    for t in range(T):
+        stock = spent[:, t] + decay * stock
+        direct[:, t] = stock @ effect + drawn[:, t]
+    np.testing.assert_allclose(play(problem, actions, noise), direct, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(problem.h, effect / (1 - decay), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("problem", "state", "reward"),
+    [
+        (dlb.problems.composite(MU, [0.6, 0.4], sigma=0.3), [0.09, 0.0], 0.0),
+        (dlb.problems.autoregressive(MU, [0.2, 0.1], sigma=0.3), [0.09, 0.0], 0.0),
+        (dlb.problems.adstock([0.2, 0.1], [1.0, 1.0], sigma=0.3), [0.0, 0.0], 0.3),
+    ],
+)
+def test_noise_enters_where_the_process_has_it(problem, state, reward):
+    np.testing.assert_allclose(problem.system.state_noise, np.diag(state), atol=1e-15)
+    assert problem.system.reward_noise == reward
+
+
+@pytest.mark.parametrize("signs", [None, [1, 1, 1], [1, -1, -1]])
+def test_hard_instance_has_the_h_of_the_proof(signs):
+    d, rho, horizon = 3, 0.6, 5000
+    problem = dlb.problems.hard_instance(d, rho, horizon, signs)
+    tilde = 1 / np.sqrt(8 * horizon * (1 - rho))
+    right = np.ones(d) if signs is None else np.array(signs)
+    np.testing.assert_allclose(problem.h, right * tilde / 2, rtol=1e-9)
+    np.testing.assert_array_equal(problem.optimal_action, right)
+    assert problem.optimal_value == pytest.approx(d / np.sqrt(32 * horizon * (1 - rho)), rel=1e-9)
+    assert sorted(map(tuple, problem.actions.vertices)) == sorted(
+        (a, b, c) for a in (-1, 1) for b in (-1, 1) for c in (-1, 1)
+    )
+    assert value(problem, right) == pytest.approx(problem.optimal_value, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda p: p.delayed(MU, 0), "delay must be"),
+        (lambda p: p.delayed([], 2), "theta|rewards|B"),
+        (lambda p: p.composite(MU, []), "weights must hold"),
+        (lambda p: p.composite(MU, [0.5, np.nan]), "weights must"),
+        (lambda p: p.autoregressive(MU, 1.2), "A must be stable"),
+        (lambda p: p.autoregressive(MU, [[0.1]]), "coefficients must be"),
+        (lambda p: p.autoregressive(MU, 0.5, sigma=-1), "sigma must be"),
+        (lambda p: p.adstock([0.5, 1.0], [1, 1]), "decay must satisfy"),
+        (lambda p: p.adstock([0.5], [1, 1]), "effect must"),
+        (lambda p: p.hard_instance(2, 0.0, 100), "rho must be"),
+        (lambda p: p.hard_instance(2, 0.01, 100), "horizon must be >= 1262.63"),
+        (lambda p: p.hard_instance(2, 0.5, 100, [1, 2]), "signs must be"),
+    ],
+)
+def test_what_makes_no_problem_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(dlb.problems)
