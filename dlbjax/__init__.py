@@ -2,7 +2,7 @@
 
 from importlib.metadata import version as _version
 
-from dlbjax import actions, problems
+from dlbjax import actions, problems, theory
 from dlbjax.actions import ActionSet
 from dlbjax.bounds import Bounds
 from dlbjax.engine.settings import Noise
@@ -22,6 +22,7 @@ from dlbjax.policies import (
     expert,
     lin_ucb,
     myopic,
+    planned,
     ucb1,
 )
 from dlbjax.problem import Problem
@@ -56,8 +57,10 @@ __all__ = [
     "lin_ucb",
     "load",
     "myopic",
+    "planned",
     "problems",
     "read_problem",
     "simulate",
+    "theory",
     "ucb1",
 ]

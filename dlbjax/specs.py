@@ -18,6 +18,7 @@ from dlbjax.policies import (
     expert,
     lin_ucb,
     myopic,
+    planned,
     ucb1,
 )  # fmt: skip
 from dlbjax.policies.policy import Policy, PolicyGrid
@@ -29,7 +30,7 @@ POLICIES: Mapping[str, Callable[..., Policy | PolicyGrid]] = {
     make.__name__: make
     for make in (
         dynlin_ucb, lin_ucb, d_lin_ucb, exp3, batch_exp3, ar2, ucb1,
-        constant, expert, clairvoyant, myopic,
+        constant, expert, clairvoyant, myopic, planned,
     )
 }  # fmt: skip
 PROBLEMS: Mapping[str, Callable[..., Problem]] = {

@@ -8,6 +8,7 @@ from dlbjax.policies.dynlin_ucb import dynlin_ucb
 from dlbjax.policies.exp3 import exp3
 from dlbjax.policies.expert import expert
 from dlbjax.policies.lin_ucb import lin_ucb
+from dlbjax.policies.planned import planned
 from dlbjax.policies.policy import Epoch, Feedback, Policy, PolicyGrid
 from dlbjax.policies.ucb1 import ucb1
 
@@ -26,5 +27,6 @@ __all__ = [
     "expert",
     "lin_ucb",
     "myopic",
+    "planned",
     "ucb1",
 ]

@@ -1,6 +1,7 @@
 """What every policy owes on every problem. A new policy or problem goes into a table below."""
 
 import inspect
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -61,6 +62,7 @@ POLICIES = {
     "constant": lambda p: dlb.constant(p.actions.vertices[1]),
     "clairvoyant": dlb.clairvoyant,
     "myopic": dlb.myopic,
+    "planned": dlb.planned,
     "own, every round": lambda p: OWN,
     "own, list of epochs": lambda p: OWN._replace(epochs=[1, 2, 3, 4] * 6),
     "own, uniforms": lambda p: OWN._replace(act=uniform, uniforms=1, epochs=2),
@@ -78,11 +80,20 @@ def own(sigma=0.1):
     return dlb.Problem(system, dlb.actions.finite(rng.uniform(size=(10, 3))))
 
 
+BUDGET = dlb.problems.synthetic().actions
+# All of one size, so that each policy compiles once.
 PROBLEMS = {
     "synthetic": dlb.problems.synthetic,
     "real_world": dlb.problems.real_world,
     "own": own,
+    "delayed": partial(dlb.problems.delayed, [0.1, 0.5, 0.3], 3, actions=BUDGET),
+    "composite": partial(dlb.problems.composite, [0.1, 0.5, 0.3], [0.5, 0.3, 0.2], actions=BUDGET),
+    "autoregressive": partial(
+        dlb.problems.autoregressive, [0.1, 0.5, 0.3], [0.5, 0.1, -0.2], actions=BUDGET
+    ),
+    "adstock": partial(dlb.problems.adstock, [0.5, 0.1, 0.6], [0.1, 0.5, 0.3], actions=BUDGET),
 }
+ELSEWHERE = {"hard_instance"}  # of another size; tests/test_problems.py
 
 
 @pytest.fixture(params=PROBLEMS, scope="module")
@@ -98,7 +109,7 @@ def policy(request, problem):
 def test_every_problem_and_policy_of_the_package_is_in_the_tables():
     made = {n for n, f in inspect.getmembers(dlb.problems, inspect.isfunction)
             if f.__module__ == dlb.problems.__name__ and not n.startswith("_")}  # fmt: skip
-    assert made <= set(PROBLEMS)
+    assert made <= set(PROBLEMS) | ELSEWHERE
     factories = {n for n in dlb.__all__
                  if getattr(getattr(dlb, n), "__module__", "").startswith("dlbjax.policies.")
                  and inspect.isfunction(getattr(dlb, n))}  # fmt: skip
@@ -112,13 +123,13 @@ def test_functions_trace_and_keep_the_state(problem, policy):
     params = (
         policy.params(T, problem.actions.vertices) if callable(policy.params) else policy.params
     )
+    dtypes = {"f": np.float32, "i": np.int32}
     number, count = np.float32(1.0), np.int32(1)
     epoch = dlb.Epoch(count, count, count, uniforms=np.zeros(policy.uniforms, np.float32))
     if policy.plan is not None:
         column = np.array([1])
         plan = policy.plan(T, arms, dlb.Epoch(column, column - 1, column))
-        epoch = epoch._replace(plan=np.float32(plan[0]))
-    dtypes = {"f": np.float32, "i": np.int32}
+        epoch = epoch._replace(plan=np.asarray(plan[0], dtypes[plan.dtype.kind]))
     params = jax.tree.map(
         lambda leaf: np.asarray(leaf, dtypes[np.asarray(leaf).dtype.kind]), params
     )

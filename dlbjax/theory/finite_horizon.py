@@ -1,0 +1,112 @@
+"""Horizons that end: which actions are best, what they are worth, and how much a constant one loses.
+
+Over H rounds the expected average reward of actions u_1, …, u_H from the state x₁ is
+
+    J_H = (1/H) Σ_t ⟨h^{[0,H−t]}, u_t⟩ + (1/H) Σ_t ⟨ω, A^{t−1} x₁⟩,
+
+so that each round has its own best action, the farther from the end the closer to u*. The state adds
+a constant: the best plan does not depend on it.
+"""
+
+import numpy as np
+
+from dlbjax._arrays import Array, namespace, real_array, whole_number
+from dlbjax.bounds import Bounds
+from dlbjax.problem import Problem, best_index
+from dlbjax.system import System
+
+
+def optimal_plan(problem: Problem, horizon: int) -> np.ndarray:
+    """Vertices u*_{H,t} = argmax ⟨h^{[0,H−t]}, u⟩ of the best plan over H rounds, as indices (H,).
+
+    >>> import dlbjax as dlb
+    >>> problem = dlb.problems.synthetic()
+    >>> problem.actions.vertices[optimal_plan(problem, 4)]
+    array([[1. , 0.5, 0. ],
+           [1. , 0.5, 0. ],
+           [0.5, 1. , 0. ],
+           [0. , 1. , 0.5]])
+    """
+    horizon = whole_number("horizon", horizon, at_least=1)
+    vertices = problem.actions.vertices
+    backwards = [best_index(vertices @ h) for h in _cumulative_markov(problem.system, horizon)]
+    far = [backwards[-1]] * (horizon - len(backwards))
+    return np.array(far + backwards[::-1])
+
+
+def average_reward(problem: Problem, actions: Array, x1: Array = None) -> float:
+    """J_H, the expected average reward of actions (H, d), or of their indices (H,).
+
+    Args:
+      problem: the bandit.
+      actions: what is played, one row per round, or one index of a vertex.
+      x1: (n,) state at the start, that of the system by default.
+
+    >>> import dlbjax as dlb
+    >>> problem = dlb.problems.synthetic()
+    >>> round(average_reward(problem, [[1.0, 0.5, 0.0]] * 2), 4)     # 0.25, then 0.45 more
+    0.475
+    """
+    system = problem.system
+    played = np.asarray(actions)
+    if played.ndim == 1 and played.dtype.kind in "iu":
+        played = problem.actions.vertices[played]
+    played = real_array("actions", played, (None, system.d))
+    x = system.x1 if x1 is None else real_array("x1", x1, (system.n,))
+    total = 0.0
+    for u in played:
+        total += float(system.omega @ x + system.theta @ u)
+        x = system.A @ x + system.B @ u
+    return total / len(played)
+
+
+def optimal_average(problem: Problem, horizon: int, x1: Array = None) -> float:
+    """J*_H, what the best plan over H rounds is worth per round.
+
+    >>> import dlbjax as dlb
+    >>> problem = dlb.problems.synthetic()
+    >>> round(optimal_average(problem, 10), 4), problem.optimal_value      # it misses the start-up
+    (0.7747, 0.8125)
+    """
+    return average_reward(problem, optimal_plan(problem, horizon), x1)
+
+
+def constant_gap(bounds: Bounds, horizon: Array, x1: Array = 0.0) -> Array:
+    """A bound on |J_H(u) − J(u)| for every constant action u, and on |J*_H − J*|.
+
+    ΩΦ̄BU(1−ρ̄^H)/(H(1−ρ̄)²) + ΩΦ̄‖x₁‖(1−ρ̄^H)/(H(1−ρ̄))
+
+    Warning:
+      The paper's proposition claims it for every policy, and with one power of 1/(1−ρ) less. Both are
+      false; see dlbjax/ERRATA.md.
+
+    Args:
+      bounds: bounds that hold for the problem; see `Bounds.of`.
+      horizon: H ≥ 1.
+      x1: ‖x₁‖, norm of the state at the start.
+
+    >>> import dlbjax as dlb
+    >>> problem = dlb.problems.synthetic()
+    >>> gap = problem.optimal_value - optimal_average(problem, 100)
+    >>> bool(0 < gap < constant_gap(dlb.Bounds.of(problem), 100))
+    True
+    """
+    xp = namespace(bounds.rho, horizon)
+    settled = 1 - xp.power(bounds.rho, horizon)
+    rate = bounds.Omega * bounds.Phi * settled / (horizon * (1 - bounds.rho))
+    return rate * (bounds.B * bounds.U / (1 - bounds.rho) + x1)
+
+
+def _cumulative_markov(system: System, count: int) -> list[np.ndarray]:
+    """h^{[0,k]} for k = 0, 1, …, until it no longer changes or there are `count` of them."""
+    found, row = [system.theta], system.omega
+    while len(found) < count:
+        more = found[-1] + row @ system.B
+        row = row @ system.A
+        # Once the rest is rounded away, however long the horizon is.
+        if np.all(more == found[-1]) and not np.any(
+            np.abs(row) > 1e-18 * np.abs(system.omega).max()
+        ):
+            break
+        found.append(more)
+    return found
