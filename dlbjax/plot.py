@@ -49,15 +49,17 @@ def regret(
         raise ValueError(f"band must be one of {', '.join(BANDS)}; got {band!r}")
     if scale not in ("linear", "log"):
         raise ValueError(f"scale must be linear or log; got {scale!r}")
+    found = list(_curves(results, kind))
     if ax is None:
         _, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
     points = max(len(result.labels()) for result in results.values())
     by_policy = len(results) > 1 and points <= len(STYLES)
+    styles = points if by_policy else 1  # of one colour
     runs, beyond = set(), []
-    for curve in _curves(results, kind):
+    for curve in found:
         number, style = (curve.policy, curve.point) if by_policy else (len(ax.lines), 0)
         colour = COLOURS[number % len(COLOURS)]
-        dashes = STYLES[(style + number // len(COLOURS)) % len(STYLES)]
+        dashes = STYLES[(style + styles * (number // len(COLOURS))) % len(STYLES)]
         ax.plot(curve.rounds, curve.mean, linestyle=dashes, color=colour, label=curve.label, lw=1.6)
         if curve.runs > 1:
             ax.fill_between(curve.rounds, *curve.bands[band], color=colour, alpha=0.2, lw=0)

@@ -91,9 +91,9 @@ class Result:
 
     def _shown(self, axis: str, value: float) -> str:
         """A value as a reader writes it: λ is often log T, and 1 − 10⁻⁶ is not 1."""
-        if axis == "lam" and np.isclose(value, np.log(self.rounds[-1]), rtol=1e-12):
+        if axis == "lam" and np.isclose(value, np.log(self.rounds[-1]), rtol=1e-12, atol=0):
             return "log T"
-        return f"1−{1 - value:.0e}" if 0.9999 < value < 1 else f"{value:g}"
+        return f"1−{1 - value:.3g}" if 0.9999 < value < 1 else f"{value:g}"
 
     def plot(self, kind: str = "expected", **options: Any) -> Any:
         """Draw mean regret against rounds with its spread over seeds; see `dlbjax.plot.regret`."""

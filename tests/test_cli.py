@@ -4,13 +4,16 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
 import dlbjax as dlb
+from dlbjax import specs
 from dlbjax.cli import main
+from dlbjax.experiments import report
 
 RUN = ["run", "synthetic", "--policy", "myopic"]
 
@@ -21,24 +24,84 @@ def _close():
     plt.close("all")
 
 
-def test_reproduce_writes_result_and_figures(tmp_path, capsys):
+TINY = ["--horizon", "60", "--seeds", "2"]
+
+
+def test_reproduce_writes_results_figures_and_tables(tmp_path, capsys):
     out = tmp_path / "new" / "folder"
-    arguments = ["reproduce", "figure2", "--horizon", "60", "--seeds", "2", "--out", str(out)]
-    assert main(arguments) == 0
-    assert sorted(os.listdir(out)) == ["figure2.npz", "figure2.pdf", "figure2.png"]
+    assert main(["reproduce", "figure2", *TINY, "--dtype", "float32", "--out", str(out)]) == 0
+    names = [f"figure2.{kind}" for kind in ("npz", "png", "pdf", "md")] + ["claims.md"]
+    assert sorted(os.listdir(out)) == sorted(names)
     assert (out / "figure2.png").read_bytes().startswith(b"\x89PNG")
     assert (out / "figure2.pdf").read_bytes().startswith(b"%PDF")
-    result = dlb.load(out / "figure2.npz")
-    assert result.offline_regret.shape[:2] == (5, 2)
-    assert result.rounds[-1] == 60
-    np.testing.assert_array_equal(result.axes["rho_bar"], [0, 0.05, 0.1, 0.2, 0.4])
+    results = dlb.load(out / "figure2.npz")
+    assert list(results) == ["DynLin-UCB", "Lin-UCB"]
+    ours = results["DynLin-UCB"]
+    assert ours.offline_regret.shape[:2] == (5, 2)
+    assert ours.rounds[-1] == 60
+    assert ours.config["dtype"] == "float32"
+    np.testing.assert_array_equal(ours.axes["rho_bar"], [0, 0.05, 0.1, 0.2, 0.4])
+    mean = ours.expected_regret[-1, :, -1].mean()
+    assert f"| DynLin-UCB, ρ̄=0.4 | {mean:.1f} |" in (out / "figure2.md").read_text("utf-8")
+    assert capsys.readouterr().out.splitlines() == [str(out / name) for name in names]
+
+
+@pytest.mark.slow
+def test_reproduce_makes_everything_and_does_not_run_it_again(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", *TINY]) == 0
+    figures = ("figure1", "figure2", "figure3", "noise")
+    names = {f"{figure}.{kind}" for figure in figures for kind in ("png", "pdf", "md")}
+    names |= {f"{name}.npz" for name in (*figures[:3], "discounting", "noise-0.001", "noise-0.1")}
+    assert set(os.listdir("results")) == names | {"claims.md"}
     printed = capsys.readouterr().out
-    assert "offline regret after 60 rounds, 2 runs" in printed
-    mean = result.offline_regret[-1, :, -1].mean()
-    assert f"ρ̄=0.4 {mean:20.1f} ± ".split() == printed.splitlines()[5].split()[1:4]
-    assert [str(out / f"figure2.{kind}") for kind in ("npz", "png", "pdf")] == (
-        printed.splitlines()[-3:]
+    assert {os.path.relpath(line, "results") for line in printed.splitlines()} == (
+        names | {"claims.md"}
     )
+    assert printed.splitlines()[-1] == os.path.join("results", "claims.md")
+    claims = (tmp_path / "results" / "claims.md").read_text("utf-8")
+    for section in ("6.1", "6.2", "E.3", "E.4"):
+        assert f"\n| {section} | " in claims
+
+    def stamps():
+        return {path: path.stat().st_mtime_ns for path in (tmp_path / "results").glob("*.npz")}
+
+    before = stamps()
+    assert main(["reproduce", "all", *TINY]) == 0
+    assert stamps() == before
+    assert capsys.readouterr().out == printed
+    assert (tmp_path / "results" / "claims.md").read_text("utf-8") == claims
+    assert main(["reproduce", "figure2", *TINY, "--again"]) == 0
+    assert [path.name for path in before if stamps()[path] != before[path]] == ["figure2.npz"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "figures", "size", "out", "again"),
+    [
+        ([], ["figure1", "figure2", "figure3", "noise"], (1_000_000, 50, "float64"), "results", False),
+        (
+            ["noise", "--horizon", "1e4", "--seeds", "3", "--dtype", "float32", "--out", "x", "--again"],
+            ["noise"], (10_000, 3, "float32"), "x", True,
+        ),
+    ],
+)  # fmt: skip
+def test_reproduce_does_what_it_is_told(arguments, figures, size, out, again, monkeypatch, capsys):
+    calls = []
+
+    def reproduce(*arguments):
+        calls.append(arguments)
+        return [Path("one"), Path("other")]
+
+    monkeypatch.setattr(report, "reproduce", reproduce)
+    assert main(["reproduce", *arguments]) == 0
+    assert calls == [(figures, Path(out), size, again)]
+    assert capsys.readouterr().out == "one\nother\n"
+
+
+def test_reproduce_knows_every_figure(capsys):
+    with pytest.raises(SystemExit):
+        main(["reproduce", "--help"])
+    assert f"{{{','.join(report.FIGURES)},all}}" in capsys.readouterr().out.replace("\n", "")
 
 
 @pytest.mark.parametrize(
@@ -47,7 +110,8 @@ def test_reproduce_writes_result_and_figures(tmp_path, capsys):
         (["--help"], ["reproduce", "Dynamical Linear Bandits", "--version"]),
         (
             ["reproduce", "--help"],
-            ["figure2", "--horizon", "--seeds", "--out", "example: dlbjax reproduce", "1000000"],
+            ["figure2 DynLin-UCB told five values", "all all of them (default)", "--horizon", "--seeds",
+             "--out", "--dtype", "--again", "examples: dlbjax reproduce", "1000000", "claims.md"],
         ),
         (
             ["run", "--help"],
@@ -73,7 +137,15 @@ def test_help_and_version(arguments, mentioned, capsys):
         ([], "COMMAND"),
         (["dance"], "invalid choice: 'dance'"),
         (["reproduce", "figure99"], "invalid choice: 'figure99'"),
-        (["reproduce", "--horizon", "many"], "invalid int value: 'many'"),
+        (
+            ["reproduce", "--horizon", "many"],
+            "--horizon: must be a whole number from 1 to 2147483647; got 'many'",
+        ),
+        (["reproduce", "--horizon", "0"], "--horizon: must be a whole number"),
+        (["reproduce", "--seeds", "0"], "--seeds: must be a whole number"),
+        (["reproduce", "--seeds", "-5"], "--seeds: must be a whole number"),
+        (["reproduce", "--seeds", "2.5"], "--seeds: must be a whole number"),
+        (["reproduce", "--dtype", "int8"], "argument --dtype: invalid choice: 'int8'"),
         (["reproduce", "--colour"], "unrecognized arguments: --colour"),
         (["run"], "the following arguments are required: PROBLEM, --policy"),
         (["run", "synthetic"], "the following arguments are required: --policy"),
@@ -107,26 +179,10 @@ def test_what_the_parser_refuses_exits_with_2(arguments, message, capsys):
     assert shown.out == ""
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--horizon", "0"], "dlbjax: horizon must be a whole number"),
-        (["--seeds", "0"], "dlbjax: seeds must be a whole number >= 1; got 0"),
-        (["--seeds", "-5"], "dlbjax: seeds must be a whole number >= 1; got -5"),
-    ],
-)
-def test_wrong_numbers_exit_with_2_and_one_line(arguments, message, tmp_path, capsys):
-    assert main(["reproduce", *arguments, "--out", str(tmp_path)]) == 2
-    shown = capsys.readouterr()
-    assert shown.err.startswith(message)
-    assert len(shown.err.splitlines()) == 1
-    assert os.listdir(tmp_path) == []
-
-
 def test_an_output_folder_that_cannot_be_made_is_refused_in_one_line(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     for out in (tmp_path / "file", tmp_path / "file" / "below"):
-        assert main(["reproduce", "--horizon", "60", "--seeds", "2", "--out", str(out)]) == 2
+        assert main(["reproduce", "figure2", *TINY, "--out", str(out)]) == 2
         shown = capsys.readouterr()
         assert shown.err.startswith("dlbjax: ")
         assert str(tmp_path / "file") in shown.err
@@ -136,7 +192,7 @@ def test_an_output_folder_that_cannot_be_made_is_refused_in_one_line(tmp_path, c
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_that_may_not_be_written_is_refused_in_one_line(tmp_path, capsys):
     tmp_path.chmod(0o500)
-    assert main(["reproduce", "--horizon", "60", "--seeds", "2", "--out", str(tmp_path)]) == 2
+    assert main(["reproduce", "figure2", *TINY, "--out", str(tmp_path)]) == 2
     assert capsys.readouterr().err.startswith("dlbjax: [Errno 13] Permission denied")
 
 
@@ -209,6 +265,15 @@ def test_run_prints_json(capsys):
                     for i, name in enumerate(["0.1", "0.5", "0.9"])
                 },
             }
+
+
+@pytest.mark.parametrize("name", specs.POLICIES)
+def test_run_knows_every_policy(name, capsys):
+    spec = "constant:action=[1,0.5,0]" if name == "constant" else name
+    assert main(["run", "synthetic", "--policy", spec, "--horizon", "100", "--seeds", "2"]) == 0
+    *numbers, label = capsys.readouterr().out.splitlines()[2].split(maxsplit=6)
+    assert label == spec
+    assert np.all(np.isfinite([float(number) for number in numbers]))
 
 
 def test_one_run_has_no_spread(capsys):
@@ -307,7 +372,7 @@ def test_run_checks_where_to_write_before_it_computes(out, message, tmp_path, mo
 @pytest.mark.parametrize(
     ("raised", "code", "line"),
     [
-        (KeyboardInterrupt(), 130, "dlbjax: interrupted"),
+        (KeyboardInterrupt(), 130, "dlbjax: interrupted; what was finished is kept"),
         (MemoryError(), 2, "dlbjax: MemoryError"),
         (FloatingPointError("the regret is not finite"), 2, "dlbjax: the regret is not finite"),
     ],

@@ -1,10 +1,12 @@
 """Figures: what they show, and that they say so."""
 
+import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
 import dlbjax as dlb
+from dlbjax.plot import COLOURS, STYLES
 
 
 @pytest.fixture(autouse=True)
@@ -98,9 +100,106 @@ def test_several_results_share_the_axes_and_carry_their_names():
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
 
 
-def test_many_curves_can_be_told_apart():
-    ax = made(points=20).plot()
-    assert len({(line.get_color(), line.get_linestyle()) for line in ax.lines}) == 20
+def looks(ax):
+    """Colour and dashes of every curve; `get_linestyle` takes all dashes for the same."""
+    return [(line.get_color(), line._unscaled_dash_pattern) for line in ax.lines]
+
+
+def several(*points):
+    """Results by name, with so many combinations each."""
+    return dlb.Results({f"P{i}": made(f"P{i}", n, seed=i) for i, n in enumerate(points)})
+
+
+def test_policies_have_colours_and_their_combinations_styles():
+    found = looks(several(2, 0, 4).plot())
+    colours, dashes = zip(*found, strict=True)
+    assert list(colours) == [COLOURS[i] for i in (0, 0, 1, 2, 2, 2, 2)]
+    assert dashes[0] == dashes[2] == dashes[3]
+    assert len(set(dashes[3:])) == 4
+    assert dashes[:2] == dashes[3:5]
+
+
+def test_combinations_of_one_policy_have_colours():
+    colours, dashes = zip(*looks(made(points=3).plot()), strict=True)
+    assert list(colours) == COLOURS[:3]
+    assert len(set(dashes)) == 1
+
+
+def test_more_combinations_than_styles_have_colours():
+    colours, dashes = zip(*looks(several(len(STYLES) + 1, 0).plot()), strict=True)
+    assert list(colours) == COLOURS[:6]
+    assert len(set(dashes)) == 1
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        (20,),
+        (0,) * 20,
+        (4,) * 8,
+        (5, 5, 5),
+        pytest.param((2,) * 9),
+    ],
+    ids=str,
+)
+def test_many_curves_can_be_told_apart(points):
+    found = looks(several(*points).plot())
+    assert len(set(found)) == len(found) == sum(max(1, n) for n in points)
+
+
+def test_bands_have_the_colours_of_their_curves():
+    ax = several(2, 0).plot()
+    for line, band in zip(ax.lines, ax.collections, strict=True):
+        assert matplotlib.colors.same_color(band.get_facecolor()[0][:3], line.get_color())
+
+
+def flat(name, heights, **fields):
+    """A result whose mean regret stays at the heights, one for every combination."""
+    regret = np.multiply.outer(heights, np.ones((3, 4)))
+    return dlb.Result(
+        np.array([1, 10, 50, 100]), regret, regret, regret, seeds=np.arange(3), name=name, **fields
+    )
+
+
+def test_curves_beyond_the_axis_are_named_where_it_is_cut():
+    results = dlb.Results(
+        {
+            "A": flat("A", [99.0, 101.0], axes={"lam": np.array([np.log(100), 1.0])}),
+            "B": flat("B", 12345.6),
+            "C": flat("C", 100.0),
+        }
+    )
+    ax = results.plot(top=100.0)
+    assert ax.get_ylim() == (0, 100)
+    assert ax.get_xlabel() == "Round\nBeyond the axis in the end: A, λ=1 101; B 12,346"
+    assert texts(ax) == ["A, λ=log T", "A, λ=1", "B", "C"]
+
+
+def test_what_is_beyond_the_axis_is_wrapped_and_names_stay_whole():
+    results = dlb.Results({f"Long-Name-{i}": flat("x", 10.0) for i in range(9)})
+    first, *lines = results.plot(top=1.0).get_xlabel().split("\n")
+    assert first == "Round"
+    assert len(lines) > 1
+    assert max(map(len, lines)) <= 62
+    # A hyphen is no place to break a name.
+    assert not any(line.endswith("-") for line in lines)
+    named = " ".join(lines).removeprefix("Beyond the axis in the end: ")
+    assert named == "; ".join(f"Long-Name-{i} 10" for i in range(9))
+
+
+@pytest.mark.parametrize("top", [None, 200.0])
+def test_an_axis_that_cuts_nothing_says_nothing(top):
+    ax = flat("A", 100.0).plot(top=top)
+    assert ax.get_xlabel() == "Round"
+    assert ax.get_ylim()[1] > 100
+
+
+def test_labels_are_as_a_reader_writes_them():
+    axes = {"gamma": np.array([0.99, 1 - 1e-6]), "lam": np.array([np.log(100), 1.0])}
+    ax = flat("D", np.ones((2, 2)), axes=axes).plot()
+    assert texts(ax) == [
+        "D, γ=0.99, λ=log T", "D, γ=0.99, λ=1", "D, γ=1−1e-06, λ=log T", "D, γ=1−1e-06, λ=1"
+    ]  # fmt: skip
 
 
 def test_draws_into_given_axes():
@@ -115,9 +214,12 @@ def test_draws_into_given_axes():
     [
         ({"band": "sd"}, "band must be one of std, standard error, quantiles; got 'sd'"),
         ({"scale": "cubic"}, "scale must be linear or log; got 'cubic'"),
-        ({"kind": "total"}, "kind must be one of realised, expected, offline; got 'total'"),
+        pytest.param(
+            {"kind": "total"}, "kind must be one of realised, expected, offline; got 'total'"
+        ),
     ],
-)
+)  # fmt: skip
 def test_unknown_options_are_refused_and_leave_no_figure(options, message):
     with pytest.raises(ValueError, match=message):
         made().plot(**options)
+    assert plt.get_fignums() == []

@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +77,39 @@ def test_labels_follow_the_leading_axes():
     rho, lam = result.axes["rho_bar"], result.axes["lam"]
     assert result.labels() == [f"mine, ρ̄={r:g}, λ={lam[0]:g}" for r in rho]
     assert made().labels() == ["mine"]
+
+
+@pytest.mark.parametrize(
+    ("axis", "value", "shown"),
+    [
+        ("lam", np.log(20), "λ=log T"),
+        ("lam", np.log(20) + 1e-6, "λ=2.99573"),
+        ("lam", 1.0, "λ=1"),
+        ("delta", np.log(20), "δ=2.99573"),
+        ("gamma", 1 - 1e-6, "γ=1−1e-06"),
+        ("gamma", 1 - 1e-9, "γ=1−1e-09"),
+        ("gamma", 1 - 1e-4, "γ=0.9999"),
+        ("gamma", 0.99, "γ=0.99"),
+        ("gamma", 1.0, "γ=1"),
+        ("rho_bar", 0.0, "ρ̄=0"),
+        ("batch", 1e6, "batch=1e+06"),
+    ],
+)
+def test_labels_show_values_as_a_reader_writes_them(axis, value, shown):
+    result = replace(made((1,)), axes={axis: np.array([value])})
+    assert result.labels() == [f"mine, {shown}"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [0.99, 0.999, 1 - 1e-5, 1 - 1e-6, 1.0],
+        pytest.param([1 - 1.2e-5, 1 - 1.4e-5]),
+    ],
+)
+def test_different_values_have_different_labels(values):
+    result = replace(made((len(values),)), axes={"gamma": np.array(values)})
+    assert len(set(result.labels())) == len(values)
 
 
 # --- files ----------------------------------------------------------------------------------------

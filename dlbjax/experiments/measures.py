@@ -27,7 +27,7 @@ class Curve(NamedTuple):
     def pace(self) -> float:
         """What a round of the last tenth loses, over what one from 40 to 50 % of the rounds loses.
 
-        1 is linear growth, less is slower: 0.71 where regret grows as √T, 0.92 for T^0.9.
+        1 is linear growth, less is slower: 0.69 where regret grows as √T, 0.93 for T^0.9.
         """
         mean = self.expected.mean(axis=0)
         late, early = (self._rate(mean, end) for end in (1.0, 0.5))

@@ -9,6 +9,7 @@ import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 
+from dlbjax._arrays import whole_number
 from dlbjax._files import write_atomically
 from dlbjax.experiments import claims, tables
 from dlbjax.experiments.comparison import comparison, discounting
@@ -64,6 +65,7 @@ def reproduce(figures: list[str], out: Path, size: Size, again: bool = False) ->
     Yields:
       What is written, as soon as it is.
     """
+    whole_number("horizon", size.horizon, at_least=2)  # λ = log T must be positive
     matplotlib.use("Agg")
     out.mkdir(parents=True, exist_ok=True)
     done: dict[str, Results] = {}
@@ -121,7 +123,7 @@ def _finished(path: Path, size: Size) -> Results | None:
         )
     except (ValueError, OSError, KeyError):
         return None
-    return found if same else None
+    return found if found and same else None
 
 
 def _as_results(found: Result | Results) -> Results:
@@ -133,7 +135,9 @@ def _save_figure(figure: Any, stem: Path) -> list[Path]:
     paths = [stem.with_suffix(".png"), stem.with_suffix(".pdf")]
     for path in paths:
         with write_atomically(path) as file:
-            figure.savefig(file, format=path.suffix[1:], dpi=160)
+            # Without the date, so that the same results make the same file.
+            undated = {"CreationDate": None} if path.suffix == ".pdf" else None
+            figure.savefig(file, format=path.suffix[1:], dpi=160, metadata=undated)
     plt.close(figure)
     return paths
 

@@ -1,0 +1,100 @@
+"""The paper's figures: labelled axes, one legend, a cut that leaves what matters."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from dlbjax.experiments.figures import axis_top, comparison_figure, noise_figure
+from tests.experiments.shapes import NAMES, Shape, compared, told
+
+TOTALS = {"DynLin-UCB": 10.0, "Lin-UCB": 200.0}
+LABELS = [
+    f"{name}{lam}" for name in NAMES for lam in
+    ((", λ=log T", ", λ=1") if name.endswith("Lin-UCB") or name == "DynLin-UCB" else ("",))
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    plt.close("all")
+
+
+def results(**size):
+    return compared(
+        {
+            name: [Shape(TOTALS.get(name, 900.0), 0.7, 0.1)] * (2 if "Lin-UCB" in name else 1)
+            for name in NAMES
+        },
+        **size,
+    )
+
+
+def legends(figure):
+    return [
+        [text.get_text() for text in ax.get_legend().get_texts()]
+        for ax in figure.axes if ax.get_legend()
+    ]  # fmt: skip
+
+
+def panels(figure):
+    return [ax for ax in figure.axes if ax.axison]
+
+
+def test_a_comparison_has_two_panels_and_names_every_curve_once():
+    figure = comparison_figure(results(), "Some problem")
+    left, right = panels(figure)
+    assert legends(figure) == [LABELS]
+    assert (left.get_xscale(), right.get_xscale()) == ("linear", "log")
+    for panel in (left, right):
+        assert panel.get_xlabel().startswith("Round")
+        assert panel.get_ylabel() == "Expected regret (units of reward)"
+        assert [line.get_label() for line in panel.lines][:9] == LABELS
+    assert left.get_title().startswith("Some problem\nmean of 20 runs, band: ")
+
+
+def test_the_linear_panel_is_cut_above_dynlin_ucb_and_lin_ucb():
+    left, _ = panels(comparison_figure(results(), "x"))
+    assert left.get_ylim() == pytest.approx((0, 1.15 * 200))
+    below = " ".join(left.get_xlabel().split()).removeprefix("Round Beyond the axis in the end: ")
+    others = [label for label in LABELS if not label.startswith(("DynLin-UCB", "Lin-UCB"))]
+    assert below.split("; ") == [f"{label} 900" for label in others]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "top"),
+    [
+        ({"DynLin-UCB": [5, 7], "Lin-UCB": [3, 99], "AR2": [100]}, 7),  # not Lin-UCB with λ = 1
+        ({"DynLin-UCB": [5, 7], "Lin-UCB": [30, 2], "AR2": [100]}, 30),
+        ({"DynLin-UCB": [5, 7], "D-Lin-UCB": [30, 20]}, 7),
+    ],
+)
+def test_axis_top(shapes, top):
+    made = compared({name: [Shape(t) for t in totals] for name, totals in shapes.items()})
+    assert axis_top(made) == pytest.approx(1.15 * top)
+
+
+def test_axis_top_without_a_grid_of_lambda():
+    assert axis_top(told([Shape(t) for t in (9, 8, 7, 6, 5, 20)])) == pytest.approx(1.15 * 20)
+
+
+def test_the_rates_cover_four_decades_and_have_slopes_for_the_eye():
+    _, right = panels(comparison_figure(results(horizon=1_000_000), "x"))
+    assert right.get_xlim() == (100, 1_000_000)
+    slopes = [line for line in right.lines if line.get_linestyle() == ":"]
+    powers = [np.diff(np.log(s.get_ydata()))[0] / np.diff(np.log(s.get_xdata()))[0] for s in slopes]
+    assert powers == pytest.approx([1.0, 0.5])
+    assert [text.get_text() for text in right.texts] == ["∝ T", "∝ √T"]
+
+
+def test_a_column_for_every_sigma():
+    figure = noise_figure({sigma: results() for sigma in (0.001, 0.01, 0.1)})
+    assert legends(figure) == [LABELS]
+    shown = panels(figure)
+    assert len(shown) == 6
+    titles = [ax.get_title().splitlines()[0] for ax in shown]
+    assert titles[:3] == [f"Synthetic, σ = {sigma}" for sigma in (0.001, 0.01, 0.1)]
+    assert titles[3:] == ["Logarithmic axes"] * 3
+    for panel in shown:
+        assert panel.get_xlabel().startswith("Round")
+        assert panel.get_ylabel()
