@@ -81,10 +81,11 @@ def probabilities_of(policy, params, vertices, state):
         epoch = dlb.Epoch(one, one - 1, one, None, jnp.reshape(u, (1,)))
         return policy.act(params, vertices, state, epoch)
 
+    draw = jax.jit(jax.vmap(drawn))
     low, high = jnp.zeros(count), jnp.ones(count)
     for _ in range(60):
         middle = (low + high) / 2
-        below = jax.vmap(drawn)(middle) <= jnp.arange(count, dtype=jnp.int32)
+        below = draw(middle) <= jnp.arange(count, dtype=jnp.int32)
         low, high = jnp.where(below, middle, low), jnp.where(below, high, middle)
     return np.diff(np.r_[0.0, np.asarray(high)])
 
