@@ -17,8 +17,8 @@ def act(params: tuple[()], vertices: Array, state: tuple[()], epoch: Epoch) -> A
 def planned(problem: Problem) -> Policy:
     """Play u*_{T,t} = argmax ⟨h^{[0,T−t]}, u⟩ in round t of T, which no policy beats in expectation.
 
-    Its expected regret is below zero by what the end of the horizon is worth: u* is the best action
-    only of a horizon that does not end. See `dlbjax.theory.optimal_plan`.
+    It beats `clairvoyant` by what the end of the horizon is worth: u* is the best action only of a
+    horizon that does not end. See `dlbjax.theory.optimal_plan`.
 
     >>> import dlbjax as dlb
     >>> problem = dlb.problems.synthetic()
