@@ -61,6 +61,13 @@ def test_batches_of_the_paper(make, batch):
     assert as_epochs(policy.epochs, 10**6).lengths[0] == batch
 
 
+@pytest.mark.parametrize(("horizon", "batch"), [(21, 3), (22, 3), (24, 3), (25, 4)])
+def test_only_whole_epochs_count(horizon, batch):
+    """With ρ̄ = 0.5 the eighth epoch ends at round 21 and the ninth at 25; log₂ 8 = 3."""
+    bounds = dlb.Bounds.of(dlb.problems.synthetic()).replace(rho=0.5)
+    assert as_epochs(dlb.batch_exp3(bounds).epochs, horizon).lengths[0] == batch
+
+
 @pytest.mark.parametrize("rho", [0.0, 0.01])
 def test_a_batch_is_one_round_at_least(rho):
     """Nothing lingers at ρ̄ = 0; at ρ̄ = 0.01 and T = 1 no more than one epoch is whole."""
