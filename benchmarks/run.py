@@ -27,6 +27,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import LogLocator
 from peers import numba_loop, numpy_loop
 
 import dlbjax as dlb
@@ -326,7 +327,11 @@ def draw(report: dict, out: Path) -> None:
                 [r["value"] for r in rows], [r["ns"] for r in rows], marker + "-", label=policy
             )
         ax.set(xlabel=axis, ylabel="ns per round and run")
-        ax.grid(alpha=0.3, which="both")
+        ax.set_xticks([r["value"] for r in rows], [f"{r['value']:g}" for r in rows])
+        ax.minorticks_off()
+        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        ax.yaxis.set_major_formatter("{x:g}")
+        ax.grid(alpha=0.3)
     axes[0].legend(frameon=False)
     figure.savefig(out / "growth.png", dpi=150)
 

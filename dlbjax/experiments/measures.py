@@ -16,7 +16,6 @@ class Curve(NamedTuple):
     rounds: np.ndarray  # (C,)
     expected: np.ndarray  # (seeds, C) expected regret
     offline: np.ndarray  # (seeds, C) offline regret
-    core_seconds: float  # what the policy's runs took, all hyper-parameters together
 
     @property
     def final(self) -> np.ndarray:
@@ -55,9 +54,8 @@ def curves(results: Mapping[str, Result]) -> dict[str, Curve]:
         labels = [label.replace(result.name, name, 1) for label in result.labels()]
         shape = (len(labels), *result.expected_regret.shape[-2:])
         expected, offline = (np.reshape(result.regret(k), shape) for k in ("expected", "offline"))
-        spent = float(result.config["execution"]["core seconds"])
         for i, label in enumerate(labels):
-            found[label] = Curve(label, result.rounds, expected[i], offline[i], spent)
+            found[label] = Curve(label, result.rounds, expected[i], offline[i])
     return found
 
 

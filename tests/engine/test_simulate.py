@@ -533,6 +533,18 @@ def test_memory_does_not_grow_with_the_horizon():
     assert peak[1] - peak[0] < 30e6
 
 
+def test_policies_that_share_their_epochs_share_their_noise():
+    """Realised minus expected regret is the noise alone, whatever is played or observed."""
+    problem = dlb.problems.synthetic()
+    bounds = dlb.Bounds.of(problem)
+    policies = {"one": dlb.lin_ucb(bounds), "other": dlb.ucb1(bounds), "sums": dlb.exp3(bounds)}
+    results = dlb.simulate(problem, policies, 300, seeds=3)
+    noise = [r.realised_regret - r.expected_regret for r in results.values()]
+    assert np.ptp(noise[0][:, -1]) > 0.01
+    np.testing.assert_allclose(noise[1:], [noise[0]] * 2, rtol=0, atol=1e-8)
+    assert not np.array_equal(results["one"].offline_regret, results["other"].offline_regret)
+
+
 # --- compiling in one piece -----------------------------------------------------------------------
 
 
