@@ -327,7 +327,7 @@ def draw(report: dict, out: Path) -> None:
                 [r["value"] for r in rows], [r["ns"] for r in rows], marker + "-", label=policy
             )
         ax.set(xlabel=axis, ylabel="ns per round and run")
-        ax.set_xticks([r["value"] for r in rows], [f"{r['value']:g}" for r in rows])
+        ax.set_xticks([r["value"] for r in rows], [f"{r['value']:g}" for r in rows], size="x-small")
         ax.minorticks_off()
         ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         ax.yaxis.set_major_formatter("{x:g}")
