@@ -11,8 +11,8 @@ Array: TypeAlias = Any  # a NumPy array on the host, a JAX array or tracer insid
 
 
 def is_traced(*values: Array) -> bool:
-    """Whether any of the values is being traced, so that its numbers are not known yet."""
-    return any(isinstance(value, jax.core.Tracer) for value in values)
+    """Whether any number in the values is being traced, so that it is not known yet."""
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))
 
 
 def namespace(*values: Array) -> ModuleType:

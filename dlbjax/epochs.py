@@ -64,8 +64,10 @@ def listed_epochs(lengths: Sequence[int] | np.ndarray, horizon: int) -> Epochs:
     return Epochs(array[starts].astype(np.int64), np.diff(np.r_[starts, len(array)]))
 
 
-def growing_epochs(rho_bar: float, horizon: int) -> Epochs:
+def growing_epochs(rho_bar: float, horizon: int, extra: int = 0) -> Epochs:
     """DynLin-UCB's epochs: 1 + H_m rounds with H_m = ⌊log m / log(1/ρ̄)⌋, and H_m = 0 at ρ̄ = 0.
+
+    `extra` lengthens every epoch by that many rounds.
 
     H_m is the largest H with ρ̄^{−H} ≤ m. Comparing powers with the integer m, with a guard against
     the last digits, gives the exact floor where the quotient of logarithms does not: at ρ̄ = 0.1,
@@ -79,10 +81,11 @@ def growing_epochs(rho_bar: float, horizon: int) -> Epochs:
     while rounds < horizon:
         H = _persistence(m, rho_bar)
         until = m + horizon if rho_bar == 0 else min(_threshold(H + 1, rho_bar), m + horizon)
-        count = min(max(1, until - m), -(-(horizon - rounds) // (H + 1)))
-        lengths.append(H + 1)
+        length = H + 1 + extra
+        count = min(max(1, until - m), -(-(horizon - rounds) // length))
+        lengths.append(length)
         counts.append(count)
-        m, rounds = m + count, rounds + count * (H + 1)
+        m, rounds = m + count, rounds + count * length
     return Epochs(np.array(lengths), np.array(counts))
 
 

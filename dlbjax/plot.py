@@ -1,7 +1,8 @@
 """Figures. Everything drawn here names its axes, its curves and what its bands are."""
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import cycle
 from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
@@ -26,6 +27,7 @@ def regret(
     scale: str = "linear",
     title: str | None = None,
     top: float | None = None,
+    overlays: Mapping[str, Callable[[np.ndarray], np.ndarray]] | None = None,
     ax: Any = None,
 ) -> Any:
     """Mean regret against rounds, one curve per policy and combination of hyper-parameters.
@@ -40,6 +42,7 @@ def regret(
       scale: "linear" or "log" (both axes).
       title: above the axes.
       top: regret at which to cut the axis; curves that end above it are named there.
+      overlays: further curves by name, as functions of the rounds, such as bounds from `dlbjax.theory`.
       ax: axes to draw into; new ones by default.
 
     Returns:
@@ -66,6 +69,9 @@ def regret(
         if top is not None and curve.mean[-1] > top:
             beyond.append(f"{curve.label} {curve.mean[-1]:,.0f}")
         runs.add(curve.runs)
+    for dashes, (label, curve_of) in zip(cycle(STYLES[1:]), (overlays or {}).items(), strict=False):
+        rounds = found[0].rounds
+        ax.plot(rounds, curve_of(rounds), linestyle=dashes, color="black", label=label, lw=1.0)
     count = f"{min(runs)}" if len(runs) == 1 else f"{min(runs)} to {max(runs)}"
     shown = f"mean of {count} runs, band: {BANDS[band]}" if max(runs) > 1 else "one run"
     ax.set(xscale=scale, yscale=scale, xlabel="Round", ylabel=f"{_NAMES[kind]} (units of reward)")

@@ -8,6 +8,7 @@ from dlbjax._arrays import Array, real_array, real_number, whole_number
 from dlbjax.actions import ActionSet, budget, finite, hypercube
 from dlbjax.problem import Problem
 from dlbjax.system import System
+from dlbjax.theory.regret import lower_bound_horizon
 
 
 def synthetic(sigma: float = 0.01) -> Problem:
@@ -170,10 +171,8 @@ def hard_instance(d: int, rho: float, horizon: int, signs: Sequence[int] | None 
     >>> problem.h.round(6), problem.optimal_action
     (array([ 0.0025, -0.0025]), array([ 1., -1.]))
     """
-    d = whole_number("d", d, at_least=1)
-    rho = real_number("rho", rho, above=0.0, below=1.0)
     horizon = whole_number("horizon", horizon, at_least=1)
-    least = max(1.46, 1 / (8 * rho**2), d**2 / 32) / (1 - rho)
+    least = lower_bound_horizon(d, rho)
     if horizon < least:
         raise ValueError(f"horizon must be >= {least:.6g} for this d and rho; got {horizon}")
     chosen = np.ones(d) if signs is None else real_array("signs", signs, (d,))

@@ -40,6 +40,8 @@ class Result:
       name: of the policy.
       config: what made the result: versions, problem, policy, horizon, dtype.
       actions, rewards, states: (axes…, seeds, T[, n]) what was recorded, or None.
+      policy_state: state of the policy after the last epoch, leaves (axes…, seeds, …), if it was
+        recorded. Only the policy knows its structure: `save` leaves it out.
     """
 
     rounds: np.ndarray
@@ -53,6 +55,7 @@ class Result:
     actions: np.ndarray | None = None
     rewards: np.ndarray | None = None
     states: np.ndarray | None = None
+    policy_state: Any = None
 
     def regret(self, kind: str = "expected") -> np.ndarray:
         """The regret of a kind: "realised", "expected" or "offline"."""

@@ -14,6 +14,7 @@ from dlbjax.policies import (
     constant,
     d_lin_ucb,
     dynlin_ucb,
+    dynlin_ucb_tight,
     exp3,
     expert,
     lin_ucb,
@@ -29,7 +30,7 @@ from dlbjax.problems import real_world, synthetic
 POLICIES: Mapping[str, Callable[..., Policy | PolicyGrid]] = {
     make.__name__: make
     for make in (
-        dynlin_ucb, lin_ucb, d_lin_ucb, exp3, batch_exp3, ar2, ucb1,
+        dynlin_ucb, dynlin_ucb_tight, lin_ucb, d_lin_ucb, exp3, batch_exp3, ar2, ucb1,
         constant, expert, clairvoyant, myopic, planned,
     )
 }  # fmt: skip

@@ -35,7 +35,7 @@ def test_reproduce_writes_results_figures_and_tables(tmp_path, capsys):
     assert (out / "figure2.png").read_bytes().startswith(b"\x89PNG")
     assert (out / "figure2.pdf").read_bytes().startswith(b"%PDF")
     results = dlb.load(out / "figure2.npz")
-    assert list(results) == ["DynLin-UCB", "Lin-UCB"]
+    assert list(results) == ["DynLin-UCB", "Lin-UCB", "DynLin-UCB tight (ours)"]
     ours = results["DynLin-UCB"]
     assert ours.offline_regret.shape[:2] == (5, 2)
     assert ours.rounds[-1] == 60
@@ -50,9 +50,10 @@ def test_reproduce_writes_results_figures_and_tables(tmp_path, capsys):
 def test_reproduce_makes_everything_and_does_not_run_it_again(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["reproduce", *TINY]) == 0
-    figures = ("figure1", "figure2", "figure3", "noise")
+    figures = ("figure1", "figure2", "figure3", "noise", "tight")
     names = {f"{figure}.{kind}" for figure in figures for kind in ("png", "pdf", "md")}
-    names |= {f"{name}.npz" for name in (*figures[:3], "discounting", "noise-0.001", "noise-0.1")}
+    names |= {f"{name}.npz" for name in (*figures[:3], "discounting", "noise-0.001", "noise-0.1",
+                                         "tight-synthetic", "tight-real-world")}  # fmt: skip
     assert set(os.listdir("results")) == names | {"claims.md"}
     printed = capsys.readouterr().out
     assert {os.path.relpath(line, "results") for line in printed.splitlines()} == (
@@ -78,7 +79,7 @@ def test_reproduce_makes_everything_and_does_not_run_it_again(tmp_path, monkeypa
 @pytest.mark.parametrize(
     ("arguments", "figures", "size", "out", "again"),
     [
-        ([], ["figure1", "figure2", "figure3", "noise"], (1_000_000, 50, "float64"), "results", False),
+        ([], list(report.FIGURES), (1_000_000, 50, "float64"), "results", False),
         (
             ["noise", "--horizon", "1e4", "--seeds", "3", "--dtype", "float32", "--out", "x", "--again"],
             ["noise"], (10_000, 3, "float32"), "x", True,

@@ -12,6 +12,7 @@ _ABOUT = {
     "figure2": "DynLin-UCB told five values of rho_bar, and Lin-UCB",
     "figure3": "all algorithms and the human expert on the system identified from real data",
     "noise": "the synthetic problem with sigma = 0.001, 0.01 and 0.1",
+    "tight": "beyond the paper: dynlin_ucb_tight over lam, extra rounds, rho_bar, loose bounds",
 }
 _EPILOG = """\
 figures:

@@ -65,7 +65,7 @@ def prepare(
 
 def run(
     pass_: Pass, settings: Settings, numbers: np.ndarray, device: Any, tick: Callable[[int], None]
-) -> dict[str, np.ndarray]:
+) -> dict[str, Any]:
     """Carry some runs through the horizon on one device.
 
     Args:
@@ -77,7 +77,8 @@ def run(
         ends the run.
 
     Returns:
-      "regrets" (runs, C, 3) and, by name, what is recorded, (runs, T, …).
+      "regrets" (runs, C, 3) and, by name, what is recorded: leaves (runs, T, …), and (runs, …) of the
+      policy's state in the end.
     """
     padded = np.r_[numbers, np.full(-len(numbers) % WIDTH, numbers[-1])]
     place, seed = np.divmod(padded, len(settings.seeds))
@@ -100,14 +101,15 @@ def run(
         )
         with _compiling:
             carry = _start(functions, len(settings.rounds), world, lanes)
-        recorded: dict[str, list[np.ndarray]] = {name: [] for name in settings.record}
+        every_round = tuple(name for name in settings.record if name != "policy")
+        recorded: dict[str, list[np.ndarray]] = {name: [] for name in every_round}
         handed_over = 0  # rounds being computed while the next stretch is prepared
         for steps, rounds, first in _stretches(pass_, settings, seed):
             jax.block_until_ready(carry.reports)
             tick(handed_over)
             with _compiling:  # returns as soon as the work is handed over
                 carry, seen = _advanced(
-                    functions, settings.record, device, world, lanes, carry, steps, first
+                    functions, every_round, device, world, lanes, carry, steps, first
                 )
             handed_over = int(rounds.sum()) * len(numbers)
             for name, values in seen.items():
@@ -117,10 +119,12 @@ def run(
         tick(handed_over)
         _refuse_nan(pass_.policies[0], carry.policy, settings.seeds[seed])
         reports = np.asarray(carry.reports)[:-1, :, : len(numbers)]
-    out = {"regrets": np.moveaxis(reports, -1, 0).astype(np.float64)}
-    for name, parts in recorded.items():
-        out[name] = np.moveaxis(np.concatenate(parts), -1, 0)
-    return out
+        state = jax.tree.map(lambda leaf: np.asarray(leaf)[..., : len(numbers)], carry.policy)
+    out = {"regrets": reports.astype(np.float64)}
+    out |= {name: np.concatenate(parts) for name, parts in recorded.items()}
+    if "policy" in settings.record:
+        out["policy"] = state
+    return jax.tree.map(lambda leaf: np.moveaxis(leaf, -1, 0), out)
 
 
 def _stretches(

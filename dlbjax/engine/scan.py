@@ -238,7 +238,8 @@ def _over_lanes(policy: Policy) -> Policy:
         return over(policy.act, in_axes=(-1, None, -1, axes))(params, arms[..., 0], state, epoch)
 
     def update(params: Any, state: Any, feedback: Feedback) -> Any:
-        axes = Feedback(-1, -1, -1, -1, None)
+        feedback = feedback._replace(vertices=feedback.vertices[..., 0])
+        axes = Feedback(-1, -1, -1, -1, None, -1, None)
         return over(policy.update, in_axes=(-1, -1, axes))(params, state, feedback)
 
     return policy._replace(init=init, act=act, update=update)
@@ -285,7 +286,7 @@ def _segment(
         before = jnp.where(now.starts, 0, carry.total)
         total = before + dot(maps.sum_state, z) + dot(maps.sum_action, u) + noise_sum
     feedback = Feedback(
-        action, u, last if "last" in policy.feedback else None, total, now.epoch_length
+        action, u, last if "last" in policy.feedback else None, total, now.epoch_length, plan, arms
     )
     updated = learner.update(lanes.params, carry.policy, feedback)
     _check_state(updated, carry.policy)

@@ -7,7 +7,7 @@ import numpy as np
 
 from dlbjax._arrays import Array, real_array, whole_number
 
-_RECORDABLE = ("actions", "rewards", "states")
+_RECORDABLE = ("actions", "rewards", "states", "policy")
 _LONGEST = 2**31 - 1  # rounds are counted in 32 bits
 
 

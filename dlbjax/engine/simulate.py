@@ -4,6 +4,7 @@ import importlib.metadata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 from tqdm.auto import tqdm
 
@@ -50,6 +51,7 @@ def simulate(
       record: what to keep of every round: any of "actions" (indices of vertices, −1 for an action
         that is none), "rewards", "states". Costs memory in proportion to the horizon. Rewards and
         states make the pass go round by round, which changes a seed's path though not its law.
+        "policy" keeps the state in which each run's policy ended.
       rounds: rounds after which the regret is reported; by default about 300, spread over the linear
         and the logarithmic axis. The horizon is always among them. They are part of what a seed
         means: other reporting rounds give another path of the same law.
@@ -156,26 +158,26 @@ def _result(
     settings: Settings,
 ) -> Result:  # fmt: skip
     shape = tuple(len(values) for values in grid.axes.values())
-    whole: dict[str, np.ndarray] = {}
+    order = np.argsort(np.concatenate([pass_.places for pass_, *_ in done]))
     for pass_, parts, _ in done:
-        for field, values in parts.items():
-            if field == "actions":
-                vertex = np.array([problem.actions.index(arm) for arm in pass_.arms])
-                values = vertex.astype(np.int16 if len(vertex) < 2**15 else np.int32)[values]
-            full = whole.setdefault(
-                field, np.empty((len(grid.policies), *values.shape[1:]), values.dtype)
-            )
-            full[pass_.places] = values
-    regrets = whole.pop("regrets")
-    _refuse_non_finite(regrets, grid, settings)
-    regrets = np.moveaxis(regrets, -1, 0).reshape(3, *shape, *regrets.shape[1:3])
-    recorded = {field: values.reshape(*shape, *values.shape[1:]) for field, values in whole.items()}
+        if "actions" in parts:
+            vertex = np.array([problem.actions.index(arm) for arm in pass_.arms])
+            small = vertex.astype(np.int16 if len(vertex) < 2**15 else np.int32)
+            parts["actions"] = small[parts["actions"]]
+    whole = jax.tree.map(
+        lambda *leaves: np.concatenate(leaves)[order], *(parts for _, parts, _ in done)
+    )
+    _refuse_non_finite(whole["regrets"], grid, settings)
+    whole = jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), whole)
+    regrets = np.moveaxis(whole.pop("regrets"), -1, 0)
+    if "policy" in whole:
+        whole["policy_state"] = whole.pop("policy")
     policy = grid.policies[0]
     execution = done[0][2] | {"core seconds": sum(spent["core seconds"] for *_, spent in done)}
     realised, expected, offline = regrets
     return Result(
         settings.rounds, realised, expected, offline, seeds=settings.seeds, axes=dict(grid.axes),
-        name=name or policy.name, **recorded,
+        name=name or policy.name, **whole,
         config=_config(problem, grid, settings) | {"execution": execution},
     )  # fmt: skip
 

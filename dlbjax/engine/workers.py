@@ -67,7 +67,7 @@ def deal(passes: list[Pass], settings: Settings, workers: list[Any]) -> list[Job
 
 def carry_out(
     passes: list[Pass], settings: Settings, tick: Callable[[int], None]
-) -> tuple[list[dict[str, np.ndarray]], list[dict[str, Any]]]:
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """All runs of all passes; "regrets" and recordings of each pass, (policies, seeds, …).
 
     Under `jax.distributed` every process takes an equal share of the seeds and gets all results. The
@@ -89,7 +89,7 @@ def carry_out(
 
 def _carry_out_here(
     passes: list[Pass], settings: Settings, tick: Callable[[int], None]
-) -> tuple[list[dict[str, np.ndarray]], list[dict[str, Any]]]:
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     workers = choose_devices(settings.devices)
     jobs = deal(passes, settings, workers)
     workers = workers[: len(jobs)]
@@ -110,7 +110,7 @@ def _carry_out_here(
             raise InterruptedError
         tick(rounds)
 
-    def work(job: Job) -> tuple[dict[str, np.ndarray], float]:
+    def work(job: Job) -> tuple[dict[str, Any], float]:
         device, begin = free.get(), time.perf_counter()
         try:
             out = run(passes[job.number], settings, job.runs, device, checked)
@@ -135,12 +135,12 @@ def _carry_out_here(
 
 
 def _joined(
-    pass_: Pass, settings: Settings, parts: list[tuple[np.ndarray, dict[str, np.ndarray]]]
-) -> dict[str, np.ndarray]:
+    pass_: Pass, settings: Settings, parts: list[tuple[np.ndarray, dict[str, Any]]]
+) -> dict[str, Any]:
     shape = (len(pass_.policies), len(settings.seeds))
     order = np.argsort(np.concatenate([runs for runs, _ in parts]))
-    joined = {}
-    for name in parts[0][1]:
-        values = np.concatenate([out[name] for _, out in parts])[order]
-        joined[name] = values.reshape(*shape, *values.shape[1:])
-    return joined
+
+    def join(*leaves: np.ndarray) -> np.ndarray:
+        return np.concatenate(leaves)[order].reshape(*shape, *leaves[0].shape[1:])
+
+    return jax.tree.map(join, *(out for _, out in parts))

@@ -143,9 +143,9 @@ def comparison_claims(results: Mapping[str, Results]) -> list[Claim]:
 
 def sensitivity_claims(results: Mapping[str, Results]) -> list[Claim]:
     """Section 6.1, sensitivity to the choice of ρ̄."""
-    found = curves(results["figure2"])
-    lin = found.pop("Lin-UCB")
-    zero, *low, true, double = found.values()
+    of_paper = ("DynLin-UCB", "Lin-UCB")
+    found = curves({name: results["figure2"][name] for name in of_paper})
+    zero, *low, true, double, lin = found.values()
     return [
         Claim(
             "6.1", "ρ̄ = 2ρ(A): a larger regret, still sublinear and below that of Lin-UCB",

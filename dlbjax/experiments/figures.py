@@ -36,6 +36,43 @@ def noise_figure(by_sigma: Mapping[float, Mapping[str, Result]]) -> Any:
     return figure
 
 
+def tightness_figure(by_problem: Mapping[str, Mapping[str, Result]]) -> Any:
+    """Final regret against each thing that is changed, one line for each problem."""
+    panels = {
+        "over λ": "Ridge parameter λ",
+        "over q": "Extra rounds q of every epoch",
+        "over ρ̄": "ρ̄ that is told",
+        "over looseness": "Bounds told over the tightest",
+    }
+    figure, axes = plt.subplots(
+        1, len(panels), figsize=(13, 3.8), layout="constrained", sharey=True
+    )
+    for ax, (name, xlabel) in zip(axes, panels.items(), strict=True):
+        for colour, (problem, results) in zip(plot.COLOURS, by_problem.items(), strict=False):
+            _draw_final(ax, results[name], colour, "-o", f"{problem}, ours")
+            if (printed := f"{name}, paper's") in results:
+                _draw_final(ax, results[printed], colour, "--s", f"{problem}, paper's DynLin-UCB")
+        ax.set(xlabel=xlabel, yscale="log", xscale="log" if name == "over λ" else "linear")
+        ax.grid(alpha=0.3)
+    first = next(iter(next(iter(by_problem.values())).values()))
+    axes[0].set_ylabel(f"Expected regret after {first.rounds[-1]:,} rounds\n(units of reward)")
+    axes[2].legend(frameon=False, fontsize="small")
+    figure.suptitle(
+        f"DynLin-UCB tight, one setting changed at a time; mean of {len(first.seeds)} runs, "
+        "bars: 10 % to 90 % of runs", fontsize="medium",
+    )  # fmt: skip
+    return figure
+
+
+def _draw_final(ax: Any, result: Result, colour: str, style: str, label: str) -> None:
+    (values,) = result.axes.values()
+    final = result.expected_regret[..., -1]
+    mean = final.mean(axis=-1)
+    # Where the mean of few runs is outside their quantiles, a bar has no length.
+    bars = np.maximum([mean - np.quantile(final, 0.1, -1), np.quantile(final, 0.9, -1) - mean], 0)
+    ax.errorbar(values, mean, bars, fmt=style, color=colour, label=label, lw=1.2, ms=4, capsize=2)
+
+
 def axis_top(results: Mapping[str, Result]) -> float:
     """Room for every curve of DynLin-UCB and for Lin-UCB with λ = log T."""
     kept = [

@@ -13,9 +13,10 @@ from dlbjax._arrays import whole_number
 from dlbjax._files import write_atomically
 from dlbjax.experiments import claims, tables
 from dlbjax.experiments.comparison import comparison, discounting
-from dlbjax.experiments.figures import comparison_figure, noise_figure
+from dlbjax.experiments.figures import comparison_figure, noise_figure, tightness_figure
 from dlbjax.experiments.measures import curves
 from dlbjax.experiments.sensitivity import sensitivity
+from dlbjax.experiments.tightness import REFERENCE, tightness
 from dlbjax.policies import expert
 from dlbjax.problems import real_world, synthetic
 from dlbjax.result import Result, Results, load
@@ -42,6 +43,12 @@ EXPERIMENTS: dict[str, Callable[..., Result | Results]] = {
     "figure3": _on_real_data,
     "noise-0.001": lambda **size: comparison(synthetic(sigma=0.001), **size),
     "noise-0.1": lambda **size: comparison(synthetic(sigma=0.1), **size),
+    "tight-synthetic": lambda **size: tightness(
+        synthetic(), extra=[0, 1, 2, 3, 4, 8], rho_bar=[0.2, 0.4, 0.5, 0.9], **size
+    ),
+    "tight-real-world": lambda **size: tightness(
+        real_world(), extra=[0, 4, 8, 12, 16, 32], rho_bar=[0.67, 0.75, 0.9, 0.95], **size
+    ),
 }
 # What is drawn, and from which of them.
 FIGURES = {
@@ -49,6 +56,7 @@ FIGURES = {
     "figure2": ("figure2",),
     "figure3": ("figure3",),
     "noise": ("noise-0.001", "figure1", "noise-0.1"),
+    "tight": ("tight-synthetic", "tight-real-world"),
 }
 
 
@@ -93,6 +101,10 @@ def reproduce(figures: list[str], out: Path, size: Size, again: bool = False) ->
 def _draw(figure: str, results: Mapping[str, Results]) -> Any:
     if figure == "figure2":
         return comparison_figure(results["figure2"], "Synthetic, ρ(A) = 0.2, λ = log T")
+    if figure == "tight":
+        return tightness_figure(
+            dict(zip(("synthetic", "real-world"), results.values(), strict=True))
+        )
     if figure == "noise":
         return noise_figure(dict(zip((0.001, 0.01, 0.1), results.values(), strict=True)))
     title = {"figure1": "Synthetic problem", "figure3": "Real-world problem"}[figure]
@@ -105,6 +117,8 @@ def _tables(results: Mapping[str, Results]) -> str:
         reference = {
             "figure2": "DynLin-UCB, ρ̄=0.2",
             "discounting": list(curves(found))[-1],  # γ closest to 1
+            "tight-synthetic": REFERENCE,
+            "tight-real-world": REFERENCE,
         }.get(name, "DynLin-UCB, λ=log T")
         parts.append(f"## {name}\n\n{tables.final_regret(found, reference)}")
         parts.append(tables.timing(found))

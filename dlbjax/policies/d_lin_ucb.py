@@ -18,7 +18,8 @@ from dlbjax._small import (
 )  # fmt: skip
 from dlbjax.bounds import Bounds
 from dlbjax.policies.policy import Epoch, Feedback, Policy, PolicyGrid, over_grid
-from dlbjax.policies.ridge import check_ridge, ridge_radius
+from dlbjax.policies.ridge import check_ridge
+from dlbjax.theory.confidence import largest_growth, ridge_radius
 
 
 class Params(NamedTuple):
@@ -115,7 +116,8 @@ def _d_lin_ucb(bounds: Bounds, lam: Array, delta: Array, gamma: Array) -> Policy
     def plan(horizon: int, vertices: np.ndarray, epoch: Epoch) -> Array:
         lam, delta = told(horizon)
         rounds = effective_rounds(forgetting(horizon), epoch.start)
-        return ridge_radius(bounds, lam, delta, vertices.shape[1], rounds)
+        growth = largest_growth(bounds, lam, vertices.shape[1], rounds)
+        return ridge_radius(bounds, lam, delta, growth)
 
     return Policy(
         init, act, update, params=params, plan=plan, feedback=("last",), lanes=True,

@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from dlbjax._arrays import Array, namespace, real_array, whole_number
+from dlbjax._arrays import Array, real_array, whole_number
 from dlbjax.bounds import Bounds
 from dlbjax.epochs import growing_epochs
 from dlbjax.policies.policy import Epoch, Feedback, Policy, PolicyGrid, over_grid
-from dlbjax.policies.ridge import Ridge, check_ridge, observe, optimistic, ridge, ridge_radius
+from dlbjax.policies.ridge import Ridge, check_ridge, observe, optimistic, ridge
+from dlbjax.theory.confidence import beta as exploration
 
 
 class Params(NamedTuple):
@@ -37,28 +38,6 @@ def update(params: Params, state: Ridge, feedback: Feedback) -> Ridge:
     return observe(state, feedback.vector, feedback.last)
 
 
-def exploration(bounds: Bounds, lam: Array, delta: Array, d: int, rounds: Array) -> Array:
-    """The exploration coefficient β_t of the paper's Equation (5), as printed.
-
-    β_t = c̄₁/√λ·log(e(t+1)) + c̄₂√λ + √(2σ̄²(log(1/δ) + (d/2)·log(1 + tU²/(dλ))))
-
-    Warning:
-      The bias term is one power of ρ too small for the theorem it rests on (see dlbjax/ERRATA.md).
-      It is kept as printed: dividing c̄₁ by ρ̄, which suffices, triples the regret on the synthetic
-      problem.
-
-    Args:
-      bounds: what the learner is told.
-      lam: ridge parameter λ.
-      delta: confidence δ.
-      d: dimension of an action.
-      rounds: t, rounds completed so far.
-    """
-    xp = namespace(bounds.rho, lam)
-    bias = bounds.c1 / xp.sqrt(lam) * xp.log(np.e * (rounds + 1))
-    return bias + ridge_radius(bounds, lam, delta, d, rounds)
-
-
 def dynlin_ucb(
     bounds: Bounds,
     lam: Array = None,
@@ -72,8 +51,13 @@ def dynlin_ucb(
 
     In epoch m the vertex that maximises ⟨ĥ,u⟩ + β‖u‖_{V⁻¹} is played for 1 + ⌊log m / log(1/ρ̄)⌋
     rounds, with ĥ the ridge estimate of the cumulative Markov parameter h from the epochs' last
-    rewards and β as printed in the paper's Equation (5). Among vertices within 1e-12 of the maximum
-    the first is played.
+    rewards and β as printed in the paper's Equation (5); see `dlbjax.theory.beta`. Among vertices
+    within 1e-12 of the maximum the first is played.
+
+    Warning:
+      The printed β is one power of ρ̄ too small for the theorem it rests on (see dlbjax/ERRATA.md). It is
+      kept: dividing c̄₁ by ρ̄, which suffices, triples the regret on the synthetic problem.
+      `dynlin_ucb_tight` has a radius that is valid, and far smaller.
 
     Args:
       bounds: what the learner is told; see `Bounds.of`.
@@ -128,7 +112,7 @@ def _dynlin_ucb(
                 )
             return radius[epoch.index - 1]
         lam, delta = told(horizon)
-        return exploration(bounds, lam, delta, vertices.shape[1], epoch.start)
+        return exploration(bounds, lam, delta, vertices.shape[1], epoch.start, printed=True)
 
     return Policy(
         init, act, update, epochs, params, plan, feedback=("last",), lanes=True, name="DynLin-UCB"

@@ -5,7 +5,8 @@ import numpy as np
 from dlbjax._arrays import Array
 from dlbjax.bounds import Bounds
 from dlbjax.policies.policy import Epoch, Feedback, Policy, PolicyGrid, over_grid
-from dlbjax.policies.ridge import Ridge, check_ridge, observe, optimistic, ridge, ridge_radius
+from dlbjax.policies.ridge import Ridge, check_ridge, observe, optimistic, ridge
+from dlbjax.theory.confidence import largest_growth, ridge_radius
 
 
 def init(params: Array, vertices: Array, key: Array) -> Ridge:
@@ -55,7 +56,8 @@ def _lin_ucb(bounds: Bounds, lam: Array, delta: Array) -> Policy:
 
     def plan(horizon: int, vertices: np.ndarray, epoch: Epoch) -> Array:
         lam, delta = told(horizon)
-        return ridge_radius(bounds, lam, delta, vertices.shape[1], epoch.start)
+        growth = largest_growth(bounds, lam, vertices.shape[1], epoch.start)
+        return ridge_radius(bounds, lam, delta, growth)
 
     return Policy(
         init, act, update, params=lambda horizon, vertices: told(horizon)[0], plan=plan,

@@ -29,6 +29,8 @@ class Feedback(NamedTuple):
     last: Array  # reward of the epoch's last round; None unless the policy asks for it
     total: Array  # sum of the epoch's rewards; None unless the policy asks for it
     length: Array  # rounds the epoch lasted
+    plan: Any = None  # what the policy's `plan` gave for it
+    vertices: Array = None  # (K, d) the actions it was chosen among
 
 
 class Policy(NamedTuple):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from dlbjax._arrays import Array, namespace, real_number
+from dlbjax._arrays import Array, real_number
 from dlbjax._small import Sum, first_best, identity, inverse, matvec, outer, quadratic_forms
 from dlbjax.bounds import Bounds, check
 
@@ -35,14 +35,6 @@ def optimistic(state: Ridge, beta: Array, vertices: Array) -> Array:
     estimate = matvec(V_inverse, state.b.value)
     width = jnp.sqrt(quadratic_forms(vertices, V_inverse))
     return first_best(matvec(vertices, estimate) + beta * width)
-
-
-def ridge_radius(bounds: Bounds, lam: Array, delta: Array, d: int, rounds: Array) -> Array:
-    """c̄₂√λ + √(2σ̄²(log(1/δ) + (d/2)·log(1 + tU²/(dλ)))): how far ĥ may be from h after t rounds."""
-    xp = namespace(bounds.rho, lam, delta)
-    growth = d / 2 * xp.log(1 + rounds * bounds.U**2 / (d * lam))
-    noise = xp.sqrt(2 * bounds.noise_variance * (xp.log(1 / delta) + growth))
-    return bounds.c2 * xp.sqrt(lam) + noise
 
 
 def check_ridge(bounds: Bounds, lam: Array, delta: Array) -> Callable[[int], tuple[Array, Array]]:

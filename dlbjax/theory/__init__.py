@@ -1,5 +1,29 @@
 """What is known about Dynamical Linear Bandits beyond simulation, as functions."""
 
+from dlbjax.theory.confidence import beta, confidence_radius
 from dlbjax.theory.finite_horizon import average_reward, constant_gap, optimal_average, optimal_plan
+from dlbjax.theory.regret import (
+    expected_regret_bound,
+    gap_regret_bound,
+    lower_bound,
+    lower_bound_horizon,
+    offline_regret_bound,
+    regret_difference,
+    smallest_gap,
+)
 
-__all__ = ["average_reward", "constant_gap", "optimal_average", "optimal_plan"]
+__all__ = [
+    "average_reward",
+    "beta",
+    "confidence_radius",
+    "constant_gap",
+    "expected_regret_bound",
+    "gap_regret_bound",
+    "lower_bound",
+    "lower_bound_horizon",
+    "offline_regret_bound",
+    "optimal_average",
+    "optimal_plan",
+    "regret_difference",
+    "smallest_gap",
+]

@@ -91,7 +91,7 @@ def constant_gap(bounds: Bounds, horizon: Array, x1: Array = 0.0) -> Array:
     >>> bool(0 < gap < constant_gap(dlb.Bounds.of(problem), 100))
     True
     """
-    xp = namespace(bounds.rho, horizon)
+    xp = namespace(bounds, horizon)
     settled = 1 - xp.power(bounds.rho, horizon)
     rate = bounds.Omega * bounds.Phi * settled / (horizon * (1 - bounds.rho))
     return rate * (bounds.B * bounds.U / (1 - bounds.rho) + x1)

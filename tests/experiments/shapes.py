@@ -8,6 +8,7 @@ import numpy as np
 import dlbjax as dlb
 
 NAMES = ("DynLin-UCB", "Lin-UCB", "D-Lin-UCB", "AR2", "Exp3", "Batch-Exp3")
+OURS = "DynLin-UCB tight (ours)"
 FORGETTING = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-9)
 
 
@@ -42,6 +43,8 @@ def shaped(shapes, axes=None, name="policy", horizon=1000, seeds=20, seconds=1.0
 
 def compared(shapes, seconds=None, horizon=1000, **size):
     """Results like those of `comparison`; where there are two shapes, λ is log T and 1."""
+    paper = {name: several for name, several in shapes.items() if name != "expert"}
+    shapes = paper | {OURS: [Shape(1.0, 0.1)]} | shapes
     return dlb.Results(
         {
             name: shaped(
@@ -67,5 +70,23 @@ def told(shapes, **size):
                 ours, {"rho_bar": [0.0, 0.05, 0.1, 0.2, 0.4]}, "DynLin-UCB", **size
             ),
             "Lin-UCB": shaped([lin], None, "Lin-UCB", **size),
+            OURS: shaped([Shape(1.0, 0.1)] * 2, {"rho_bar": [0.2, 0.4]}, OURS, **size),
+        }
+    )
+
+
+def tightened(shape, **size):
+    """Results like those of `tightness`, all of one shape."""
+    axes = {
+        "over λ": {"lam": [1e-4, 1e-3, 1e-2, 0.1, 1.0]},
+        "over q": {"extra": [0, 1]},
+        "over ρ̄": {"rho_bar": [0.2, 0.4]},
+        "over ρ̄, paper's": {"rho_bar": [0.2, 0.4]},
+        "over looseness": {"looseness": [1.0, 2.0]},
+    }
+    return dlb.Results(
+        {
+            name: shaped([shape] * len(*axis.values()), axis, "DynLin-UCB tight", **size)
+            for name, axis in axes.items()
         }
     )

@@ -4,12 +4,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from dlbjax.experiments.figures import axis_top, comparison_figure, noise_figure
-from tests.experiments.shapes import NAMES, Shape, compared, told
+from dlbjax.experiments.figures import axis_top, comparison_figure, noise_figure, tightness_figure
+from tests.experiments.shapes import NAMES, OURS, Shape, compared, tightened, told
 
 TOTALS = {"DynLin-UCB": 10.0, "Lin-UCB": 200.0}
 LABELS = [
-    f"{name}{lam}" for name in NAMES for lam in
+    f"{name}{lam}" for name in (*NAMES, OURS) for lam in
     ((", λ=log T", ", λ=1") if name.endswith("Lin-UCB") or name == "DynLin-UCB" else ("",))
 ]  # fmt: skip
 
@@ -49,7 +49,7 @@ def test_a_comparison_has_two_panels_and_names_every_curve_once():
     for panel in (left, right):
         assert panel.get_xlabel().startswith("Round")
         assert panel.get_ylabel() == "Expected regret (units of reward)"
-        assert [line.get_label() for line in panel.lines][:9] == LABELS
+        assert [line.get_label() for line in panel.lines][: len(LABELS)] == LABELS
     assert left.get_title().startswith("Some problem\nmean of 20 runs, band: ")
 
 
@@ -98,3 +98,19 @@ def test_a_column_for_every_sigma():
     for panel in shown:
         assert panel.get_xlabel().startswith("Round")
         assert panel.get_ylabel()
+
+
+def test_tightness_has_a_panel_for_each_thing_that_is_changed():
+    figure = tightness_figure(
+        {"synthetic": tightened(Shape(20.0, 0.1, 0.1)), "real-world": tightened(Shape(200.0))}
+    )
+    panels = figure.axes
+    assert [len(panel.containers) for panel in panels] == [2, 2, 4, 2]  # the paper's over ρ̄ only
+    assert [panel.get_xscale() for panel in panels] == ["log", "linear", "linear", "linear"]
+    for panel in panels:
+        assert panel.get_xlabel()
+        assert panel.get_yscale() == "log"
+    assert "after 1,000 rounds" in panels[0].get_ylabel()
+    line = panels[1].containers[0].lines[0]
+    np.testing.assert_allclose(line.get_data(), ([0, 1], [20, 20]))
+    assert "10 % to 90 %" in figure.get_suptitle()

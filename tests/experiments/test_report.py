@@ -10,7 +10,7 @@ import pytest
 
 import dlbjax as dlb
 from dlbjax.experiments import report
-from tests.experiments.shapes import NAMES, Shape, compared, discounted, told
+from tests.experiments.shapes import NAMES, Shape, compared, discounted, tightened, told
 
 SIZE = report.Size(horizon=60, seeds=2)
 
@@ -36,6 +36,8 @@ FAKES = {
     "figure3": like_comparison("expert"),
     "noise-0.001": like_comparison(),
     "noise-0.1": like_comparison(),
+    "tight-synthetic": lambda **size: tightened(Shape(20.0, 0.1, 0.1), **size),
+    "tight-real-world": lambda **size: tightened(Shape(200.0, 0.1, 0.1), **size),
 }
 
 
@@ -215,7 +217,7 @@ def test_what_is_no_such_result_is_replaced(spoil, ran, undrawn, tmp_path):
     made(["figure2"], tmp_path)
     assert ran == ["figure2"]
     again = dlb.load(tmp_path / "figure2.npz")
-    assert [list(result.seeds) for result in again.values()] == [[0, 1], [0, 1]]
+    assert [list(result.seeds) for result in again.values()] == [[0, 1]] * 3
     assert list(contents(tmp_path)) == list(before)
 
 
@@ -263,7 +265,7 @@ def test_yields_what_is_written_as_soon_as_it_is(ran, undrawn, tmp_path):
 def test_an_experiment_runs_at_the_given_size(tmp_path, undrawn):
     made(["figure2"], tmp_path, report.Size(60, 2, "float32"))
     results = dlb.load(tmp_path / "figure2.npz")
-    assert list(results) == ["DynLin-UCB", "Lin-UCB"]
+    assert list(results) == ["DynLin-UCB", "Lin-UCB", "DynLin-UCB tight (ours)"]
     for result in results.values():
         assert (result.rounds[-1], len(result.seeds)) == (60, 2)
         assert result.config["dtype"] == "float32"

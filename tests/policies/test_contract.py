@@ -50,6 +50,7 @@ POLICIES = {
     "dynlin_ucb, own epochs, beta, first": lambda p: dlb.dynlin_ucb(
         dlb.Bounds.of(p, 0.7), epochs=[3] * 20, beta=np.linspace(1, 0, 20), first=1
     ),
+    "dynlin_ucb_tight": lambda p: dlb.dynlin_ucb_tight(dlb.Bounds.of(p, 0.7)),
     "lin_ucb": lambda p: dlb.lin_ucb(dlb.Bounds.of(p, 0.7)),
     "d_lin_ucb": lambda p: dlb.d_lin_ucb(dlb.Bounds.of(p, 0.7)),
     "d_lin_ucb, gamma": lambda p: dlb.d_lin_ucb(dlb.Bounds.of(p, 0.7), gamma=0.9),
@@ -129,11 +130,12 @@ def test_functions_trace_and_keep_the_state(problem, policy):
     if policy.plan is not None:
         column = np.array([1])
         plan = policy.plan(T, arms, dlb.Epoch(column, column - 1, column))
-        epoch = epoch._replace(plan=np.asarray(plan[0], dtypes[plan.dtype.kind]))
+        plan = jax.tree.map(lambda leaf: np.asarray(leaf[0], dtypes[leaf.dtype.kind]), plan)
+        epoch = epoch._replace(plan=plan)
     params = jax.tree.map(
         lambda leaf: np.asarray(leaf, dtypes[np.asarray(leaf).dtype.kind]), params
     )
-    feedback = dlb.Feedback(count * 0, arms[0], number, number, count)
+    feedback = dlb.Feedback(count * 0, arms[0], number, number, count, epoch.plan, arms)
     state = jax.eval_shape(policy.init, params, arms, jax.random.key(0))
     chosen = jax.eval_shape(policy.act, params, arms, state, epoch)
     assert chosen.shape == ()

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import dlbjax as dlb
-from dlbjax.policies.dynlin_ucb import exploration
 from tests.oracles import algorithm1, epoch_lengths, model_of, radius, random_stable, regrets
 
 T = 100  # with a report every round, all of it fits one block
@@ -156,7 +155,7 @@ def test_holds_each_decision_one_plus_H_rounds(rho_bar):
 def test_exploration_is_equation_5(rounds):
     bounds = dlb.Bounds.of(dlb.problems.real_world(sigma=0.3), rho_bar=0.7)
     for lam, delta in [(1.0, 0.1), (13.8, 1e-6)]:
-        found = exploration(bounds, lam, delta, 3, np.array([rounds]))[0]
+        found = dlb.theory.beta(bounds, lam, delta, 3, np.array([rounds]), printed=True)[0]
         np.testing.assert_allclose(found, radius(told(bounds), lam, delta, 3, rounds), rtol=1e-13)
 
 

@@ -1,0 +1,82 @@
+"""How far the ridge estimate ĥ may be from the cumulative Markov parameter h.
+
+The paper's concentration theorem: with probability at least 1 − δ, after every round t,
+
+    ‖ĥ_t − h‖_{V_t} ≤ c₁/√λ·log(e(t+1)) + c₂√λ + √(2σ̄²(log(1/δ) + ½·log(det V_t/λ^d))).
+
+Its proof loses a power of ρ: the state at the end of an epoch is off by ρ^{H}, not by ρ^{H+1}, and the
+theorem as printed is false (see dlbjax/ERRATA.md). Dividing c₁ by ρ̄ mends it.
+"""
+
+import numpy as np
+
+from dlbjax._arrays import Array, namespace
+from dlbjax.bounds import Bounds
+
+
+def confidence_radius(
+    bounds: Bounds, lam: Array, delta: Array, rounds: Array, V: Array, *, printed: bool = False
+) -> Array:
+    """The theorem's radius in its determinant form, for DynLin-UCB's own epochs.
+
+    Args:
+      bounds: bounds that hold for the problem; see `Bounds.of`.
+      lam: ridge parameter λ > 0.
+      delta: probability δ with which the radius may be exceeded at some round.
+      rounds: t, rounds completed.
+      V: (…, d, d) Gram matrix λI + Σ u uᵀ of the epochs completed.
+      printed: the theorem as printed, with c₁ instead of c₁/ρ̄. It is false.
+
+    >>> import dlbjax as dlb
+    >>> bounds = dlb.Bounds.of(dlb.problems.synthetic())
+    >>> radius = confidence_radius(bounds, 1.0, 0.05, rounds=0, V=np.eye(3))
+    >>> float(round(radius, 3))                                 # it exceeds ‖h‖ = 0.76, as it must
+    8.177
+    """
+    xp = namespace(bounds, lam, V)
+    growth = xp.linalg.slogdet(V).logabsdet - V.shape[-1] * xp.log(lam)
+    return radius(bounds, lam, delta, rounds, growth, printed)
+
+
+def beta(
+    bounds: Bounds, lam: Array, delta: Array, d: int, rounds: Array, *, printed: bool = False
+) -> Array:
+    """The exploration coefficient β_t of the paper's Equation (5): the radius for the largest det V.
+
+    β_t = c̄₁/√λ·log(e(t+1)) + c̄₂√λ + √(2σ̄²(log(1/δ) + (d/2)·log(1 + tU²/(dλ))))
+
+    Args:
+      bounds: what the learner is told.
+      lam: ridge parameter λ.
+      delta: confidence δ.
+      d: dimension of an action.
+      rounds: t, rounds completed.
+      printed: with c̄₁ as printed instead of c̄₁/ρ̄, which is infinite at ρ̄ = 0.
+    """
+    return radius(bounds, lam, delta, rounds, largest_growth(bounds, lam, d, rounds), printed)
+
+
+def radius(
+    bounds: Bounds, lam: Array, delta: Array, rounds: Array, growth: Array, printed: bool
+) -> Array:
+    """The theorem's radius where log(det V/λ^d) is `growth`."""
+    xp = namespace(bounds, lam, rounds)
+    c1 = bounds.c1
+    if not printed:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            c1 = xp.where(c1 > 0, xp.divide(c1, bounds.rho), 0.0)
+    bias = c1 / xp.sqrt(lam) * xp.log(np.e * (rounds + 1))
+    return bias + ridge_radius(bounds, lam, delta, growth)
+
+
+def ridge_radius(bounds: Bounds, lam: Array, delta: Array, growth: Array) -> Array:
+    """c̄₂√λ + √(2σ̄²(log(1/δ) + ½·log(det V/λ^d))): the radius where rewards have settled."""
+    xp = namespace(bounds, lam, delta, growth)
+    noise = xp.sqrt(2 * bounds.noise_variance * (xp.log(1 / delta) + growth / 2))
+    return bounds.c2 * xp.sqrt(lam) + noise
+
+
+def largest_growth(bounds: Bounds, lam: Array, d: int, rounds: Array) -> Array:
+    """d·log(1 + tU²/(dλ)), which log(det V/λ^d) cannot exceed after t observations."""
+    xp = namespace(bounds, lam, rounds)
+    return d * xp.log(1 + rounds * bounds.U**2 / (d * lam))

@@ -1,0 +1,158 @@
+"""Bounds on regret: DynLin-UCB's from above, everyone's from below, and offline against expected.
+
+Those from above take a number of rounds or an array of them, and can be drawn over measured regret:
+`result.plot(overlays={"upper bound": lambda t: offline_regret_bound(bounds, lam, delta, d, t)})`.
+"""
+
+import numpy as np
+
+from dlbjax._arrays import Array, is_traced, namespace, real_number, whole_number
+from dlbjax.bounds import Bounds, check
+from dlbjax.problem import Problem
+from dlbjax.theory.confidence import beta, largest_growth
+
+
+def offline_regret_bound(
+    bounds: Bounds, lam: Array, delta: Array, d: int, rounds: Array, *, printed: bool = False
+) -> Array:
+    """What DynLin-UCB's offline regret stays below at all rounds, with probability 1 − δ.
+
+    √(8dT·β²·(1 + log T/log(1/ρ̄))·log(1 + TU²/(dλ))), β = max(β_{T−1}, c̄₂U)
+
+    Note:
+      The paper has β_{T−1} alone, which its proof supports only if that is at least 1 and |J| ≤ 1. No
+      action of the bounds' norm is worse than the best by more than 2c̄₂U, whatever they are.
+
+    Args:
+      bounds: bounds that hold for the problem and that the policy was told.
+      lam: its λ.
+      delta: its δ.
+      d: dimension of an action.
+      rounds: T ≥ 1, one or several.
+      printed: the theorem as printed, for DynLin-UCB with its printed β. It rests on a false theorem
+        (see `confidence_radius`), though no measured regret came near it.
+
+    >>> import dlbjax as dlb
+    >>> bounds = dlb.Bounds.of(dlb.problems.synthetic())
+    >>> int(offline_regret_bound(bounds, 14.0, 1e-6, 3, 10**6, printed=True))    # measured: 7163
+    473556
+    """
+    potential = _potential(bounds, lam, delta, d, rounds, printed)
+    return (rounds * _held(bounds, rounds) * potential) ** 0.5
+
+
+def gap_regret_bound(
+    bounds: Bounds, lam: Array, delta: Array, d: int, rounds: Array, gap: Array,
+    *, printed: bool = False,
+) -> Array:  # fmt: skip
+    """The same for a problem whose second best vertex is worse than the best by Δ, logarithmic in T.
+
+    (8d/Δ)·(1 + log T/log(1/ρ̄))·β²·log(1 + TU²/(dλ)), β = max(β_{T−1}, c̄₂U)
+
+    Args:
+      bounds: see `offline_regret_bound`, also for the others.
+      lam: λ.
+      delta: δ.
+      d: dimension of an action.
+      rounds: T ≥ 1, one or several.
+      gap: Δ > 0; see `smallest_gap`.
+      printed: with the printed β alone.
+    """
+    real_number("gap", gap, above=0.0)
+    potential = _potential(bounds, lam, delta, d, rounds, printed)
+    return _held(bounds, rounds) * potential / gap
+
+
+def expected_regret_bound(
+    bounds: Bounds, lam: Array, delta: Array, d: int, rounds: Array, *, printed: bool = False
+) -> Array:
+    """A bound on DynLin-UCB's expected regret: the paper's Theorem with its constants.
+
+    The offline bound, what may be lost where it fails (probability δ, at most 2c̄₂U a round), and the
+    difference of offline and expected regret. With δ = 1/T the second is a constant.
+    """
+    failure = delta * rounds * 2 * bounds.c2 * bounds.U
+    offline = offline_regret_bound(bounds, lam, delta, d, rounds, printed=printed)
+    return offline + failure + regret_difference(bounds)
+
+
+def regret_difference(bounds: Bounds, x1: Array = None) -> Array:
+    """A bound on |expected regret − offline regret| of any policy at any round.
+
+    ΩΦ̄BU/(1−ρ̄)² + ΩΦ̄‖x₁‖/(1−ρ̄)
+
+    Args:
+      bounds: bounds that hold for the problem.
+      x1: ‖x₁‖, or a bound on it; X by default.
+
+    >>> import dlbjax as dlb
+    >>> problem = dlb.problems.synthetic()
+    >>> result = dlb.simulate(problem, dlb.myopic(problem), horizon=50)
+    >>> apart = abs(result.expected_regret - result.offline_regret).max()
+    >>> bool(apart < regret_difference(dlb.Bounds.of(problem)))
+    True
+    """
+    start = bounds.X if x1 is None else x1
+    settled = 1 - bounds.rho
+    return bounds.Omega * bounds.Phi / settled * (bounds.B * bounds.U / settled + start)
+
+
+def lower_bound(d: int, rho: float, horizon: Array) -> Array:
+    """No policy's offline regret, averaged over the 2^d hard instances for T rounds, is smaller.
+
+    d√T/√(512e(1−ρ)), NaN for a T below `lower_bound_horizon`. See `problems.hard_instance`.
+
+    >>> import dlbjax as dlb
+    >>> lower_bound(2, 0.5, np.array([1, 10_000])).round(3)
+    array([  nan, 7.582])
+    """
+    xp = namespace(rho, horizon)
+    least = lower_bound_horizon(d, rho)
+    return xp.where(horizon >= least, d * xp.sqrt(horizon / (512 * np.e * (1 - rho))), np.nan)
+
+
+def lower_bound_horizon(d: int, rho: float) -> Array:
+    """From which T the lower bound holds: T ≥ max(1.46, 1/(8ρ²), d²/32)/(1−ρ).
+
+    >>> float(lower_bound_horizon(d=2, rho=0.5))
+    2.92
+    """
+    whole_number("d", d, at_least=1)
+    rho = real_number("rho", rho, above=0.0, below=1.0)
+    xp = namespace(rho)
+    return xp.maximum(xp.maximum(1.46, 1 / (8 * rho**2)), d**2 / 32) / (1 - rho)
+
+
+def smallest_gap(problem: Problem) -> float:
+    """Δ, by how much the best vertex is better than the next that is not as good.
+
+    >>> import dlbjax as dlb
+    >>> round(smallest_gap(dlb.problems.synthetic()), 5)
+    0.03125
+    """
+    worse = problem.gaps[problem.gaps > 1e-12]
+    if len(worse) == 0:
+        raise ValueError("all actions of the problem are equally good: there is no gap")
+    return float(worse.min())
+
+
+def _held(bounds: Bounds, rounds: Array) -> Array:
+    """1 + log T/log(1/ρ̄), the rounds of the longest epoch."""
+    xp = namespace(bounds, rounds)
+    with np.errstate(divide="ignore"):  # at ρ̄ = 0 every epoch is one round
+        return 1 - xp.log(rounds) / xp.log(bounds.rho)
+
+
+def _potential(
+    bounds: Bounds, lam: Array, delta: Array, d: int, rounds: Array, printed: bool
+) -> Array:
+    """Bound on Σ (J* − J(u_m))² over epochs, by the elliptic potential lemma."""
+    check(bounds)
+    lam = real_number("lam", lam, above=0.0)
+    delta = real_number("delta", delta, above=0.0, below=1.0)
+    if not is_traced(rounds) and np.min(rounds) < 1:
+        raise ValueError(f"rounds must be >= 1; got {np.min(rounds)}")
+    width = beta(bounds, lam, delta, d, rounds - 1, printed=printed)
+    if not printed:
+        width = namespace(width).maximum(width, bounds.c2 * bounds.U)
+    return 8 * width**2 * largest_growth(bounds, lam, d, rounds)
