@@ -56,7 +56,8 @@ def tightness_figure(by_problem: Mapping[str, Mapping[str, Result]]) -> Any:
         ax.grid(alpha=0.3)
     first = next(iter(next(iter(by_problem.values())).values()))
     axes[0].set_ylabel(f"Expected regret after {first.rounds[-1]:,} rounds\n(units of reward)")
-    axes[2].legend(frameon=False, fontsize="small")
+    figure.legend(*axes[2].get_legend_handles_labels(), loc="outside lower center", ncols=4,
+                  frameon=False, fontsize="small")  # fmt: skip
     figure.suptitle(
         f"DynLin-UCB tight, one setting changed at a time; mean of {len(first.seeds)} runs, "
         "bars: 10 % to 90 % of runs", fontsize="medium",

@@ -585,3 +585,23 @@ def test_what_xla_refuses_to_compile_in_one_piece_runs_in_pieces(monkeypatch):
     )
     assert len(refused) == 1
     jax.clear_caches()
+
+
+def test_the_state_of_the_policy_in_the_end(tmp_path):
+    """ĥ = V⁻¹b of every run is that of its recorded epochs, however the runs are batched."""
+    problem, T = dlb.problems.synthetic(sigma=0.1), 100
+    policy = dlb.lin_ucb(dlb.Bounds.of(problem), lam=[1.0, 2.0])
+    options = {"record": ("policy", "actions", "rewards"), "rounds": [T]}
+    result = dlb.simulate(problem, policy, T, seeds=10, **options)
+    again = dlb.simulate(problem, policy, T, seeds=10, batch=3, **options)
+    for one, other in zip(
+        jax.tree.leaves(result.policy_state), jax.tree.leaves(again.policy_state), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+    played = problem.actions.vertices[result.actions]  # (2, 10, T, 3)
+    V = np.einsum("grti,grtj->grij", played, played) + np.array([[np.eye(3)], [2 * np.eye(3)]])
+    np.testing.assert_allclose(result.policy_state.V.value, V, rtol=1e-12)
+    b = np.einsum("grti,grt->gri", played, result.rewards)
+    np.testing.assert_allclose(result.policy_state.b.value, b, rtol=1e-9)
+    result.save(tmp_path / "run.npz")
+    assert dlb.load(tmp_path / "run.npz").policy_state is None
