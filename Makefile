@@ -2,12 +2,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help test reproduce bench format clean
+.PHONY: help test reproduce bench notebooks format clean
 
 help:
 	@echo "make reproduce  run all the paper's experiments at full size, into results/"
 	@echo "make test       check formatting, types and behaviour"
 	@echo "make bench      time dlbjax against NumPy and Numba loops, into results/benchmarks/"
+	@echo "make notebooks  execute all notebooks at full size, in place"
 	@echo "make format     let ruff format and mend the code"
 	@echo "make clean      remove the environment and what was built"
 
@@ -32,6 +33,10 @@ reproduce: .venv/base
 bench: .venv/base
 	$(BIN)/python -m pip install --quiet --editable ".[benchmarks]"
 	$(BIN)/python benchmarks/run.py --out results/benchmarks
+
+notebooks: .venv/base
+	$(BIN)/python -m pip install --quiet --editable ".[notebooks]"
+	cd notebooks && PATH="$(CURDIR)/$(BIN):$$PATH" ../$(BIN)/jupyter execute --inplace *.ipynb
 
 format: .venv/test
 	$(BIN)/ruff check --fix .

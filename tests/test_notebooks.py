@@ -1,0 +1,52 @@
+"""The notebooks run from top to bottom, in sizes that take seconds, and were committed with pictures."""
+
+import json
+from pathlib import Path
+
+import jax
+import matplotlib.pyplot as plt
+import pytest
+
+FOLDER = Path(__file__).parent.parent / "notebooks"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
+
+
+def cells(name, kind):
+    notebook = json.loads((FOLDER / f"{name}.ipynb").read_text("utf-8"))
+    return [cell for cell in notebook["cells"] if cell["cell_type"] == kind]
+
+
+def test_there_are_notebooks():
+    assert "theory" in NAMES
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_runs(name, tmp_path, monkeypatch):
+    """A cell that sets sizes says in its metadata which to take here."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    code = cells(name, "code")
+    assert any("fast" in cell["metadata"] for cell in code)
+    with jax.numpy_dtype_promotion("standard"):  # a reader has not made it strict
+        for number, cell in enumerate(code):
+            source = cell["metadata"].get("fast", "".join(cell["source"]))
+            exec(compile(source, f"{name}.ipynb, code cell {number + 1}", "exec"), names)
+    assert plt.get_fignums()
+    plt.close("all")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_was_committed_as_it_ran(name):
+    """In order, without errors or warnings, and with at least one picture."""
+    pictures = 0
+    for number, cell in enumerate(cells(name, "code")):
+        assert cell["execution_count"] == number + 1
+        for output in cell["outputs"]:
+            assert output["output_type"] != "error"
+            assert output.get("name") != "stderr", "".join(output["text"])
+            pictures += "image/png" in output.get("data", {})
+    assert pictures >= 1
+    first = "".join(cells(name, "markdown")[0]["source"])
+    assert "**You will learn**" in first
+    assert "**Time**" in first
