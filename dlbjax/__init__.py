@@ -7,6 +7,7 @@ from dlbjax.actions import ActionSet
 from dlbjax.bounds import Bounds
 from dlbjax.engine.settings import Noise
 from dlbjax.engine.simulate import simulate
+from dlbjax.live import Agent
 from dlbjax.policies import (
     Epoch,
     Feedback,
@@ -35,6 +36,7 @@ __version__ = _version("dlbjax")
 
 __all__ = [
     "ActionSet",
+    "Agent",
     "Bounds",
     "Epoch",
     "Feedback",

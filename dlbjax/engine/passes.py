@@ -82,8 +82,8 @@ def run(
     """
     padded = np.r_[numbers, np.full(-len(numbers) % WIDTH, numbers[-1])]
     place, seed = np.divmod(padded, len(settings.seeds))
-    functions = _traced_part(pass_.policies[0])
-    cast = partial(_cast, dtype=settings.dtype)
+    functions = traced_part(pass_.policies[0])
+    cast = partial(cast_leaf, dtype=settings.dtype)
     params = [params_of(p, settings.horizon, pass_.arms) for p in pass_.policies]
     with (
         jax.enable_x64(settings.dtype == np.float64),
@@ -117,7 +117,7 @@ def run(
                 recorded[name].append(np.repeat(flat, rounds, axis=0)[..., : len(numbers)])
         jax.block_until_ready(carry.reports)
         tick(handed_over)
-        _refuse_nan(pass_.policies[0], carry.policy, settings.seeds[seed])
+        refuse_nan(pass_.policies[0], carry.policy, settings.seeds[seed])
         reports = np.asarray(carry.reports)[:-1, :, : len(numbers)]
         state = jax.tree.map(lambda leaf: np.asarray(leaf)[..., : len(numbers)], carry.policy)
     out = {"regrets": reports.astype(np.float64)}
@@ -132,7 +132,7 @@ def _stretches(
 ) -> Iterator[tuple[scan.Steps, np.ndarray, int]]:
     """The steps of each call, the rounds of each of its segments, and the number of its first."""
     blocks = settings.chunk or (1 if pass_.segments <= scan.BLOCK else 16)
-    cast = partial(_cast, dtype=settings.dtype)
+    cast = partial(cast_leaf, dtype=settings.dtype)
     done = 0
     for first in range(0, pass_.segments, blocks * scan.BLOCK):
         steps = build_steps(
@@ -155,7 +155,7 @@ def _given(noise: Noise, length: np.ndarray, done: int, seed: np.ndarray) -> np.
     return np.moveaxis(both, 0, -1).reshape(*length.shape, -1, len(seed))
 
 
-def _refuse_nan(policy: Policy, state: Any, seeds: np.ndarray) -> None:
+def refuse_nan(policy: Policy, state: Any, seeds: np.ndarray) -> None:
     """A NaN in a policy's state spoils its decisions but need not show in the regret."""
     for leaf in map(np.asarray, jax.tree.leaves(state)):
         if leaf.dtype.kind == "f" and np.isnan(leaf).any():
@@ -166,7 +166,7 @@ def _refuse_nan(policy: Policy, state: Any, seeds: np.ndarray) -> None:
             )
 
 
-def _traced_part(policy: Policy) -> Policy:
+def traced_part(policy: Policy) -> Policy:
     """What of a policy is compiled in: its functions, and not its numbers."""
     return Policy(
         policy.init, policy.act, policy.update,
@@ -174,7 +174,8 @@ def _traced_part(policy: Policy) -> Policy:
     )  # fmt: skip
 
 
-def _cast(array: Array, dtype: np.dtype) -> np.ndarray:
+def cast_leaf(array: Array, dtype: np.dtype) -> np.ndarray:
+    """Floats in the dtype of a run, whole numbers in 32 bits."""
     array = np.asarray(array)
     if array.dtype.kind == "f":
         return array.astype(dtype)

@@ -114,7 +114,7 @@ def start(policy: Policy, world: World, lanes: Lanes, reports: int) -> Carry:
     count = lanes.configuration.shape[0]
     dtype = world.gaps.dtype
     return Carry(
-        policy=_over_lanes(policy).init(lanes.params, world.arms[..., None], _stream(lanes, 2)),
+        policy=over_lanes(policy).init(lanes.params, world.arms[..., None], stream(lanes, 2)),
         action=jnp.zeros(count, jnp.int32),
         shadow=jnp.tile(world.x1[:, None], (1, count)),
         disturbance=jnp.zeros((world.x1.shape[0], count), dtype),
@@ -135,7 +135,7 @@ def advance(
     """
     m = world.gains.g.shape[1]
     dtype = world.gaps.dtype
-    noise_key, policy_key = (jax.random.key_data(_stream(lanes, i)).T for i in (0, 1))
+    noise_key, policy_key = (jax.random.key_data(stream(lanes, i)).T for i in (0, 1))
 
     def block(before: tuple[Carry, Array], steps: Steps) -> tuple[tuple[Carry, Array], Any]:
         carry, number = before
@@ -191,7 +191,7 @@ def _operations(jaxpr: Any) -> list[str]:
     return names
 
 
-def _stream(lanes: Lanes, number: int) -> Array:
+def stream(lanes: Lanes, number: int) -> Array:
     """Keys of the lanes for one of the uses a run has for random numbers."""
     return jax.vmap(lambda key: jax.random.fold_in(key, number))(lanes.key)
 
@@ -224,7 +224,7 @@ def _pack(tree: Any, dtype: Any) -> tuple[tuple[Array, Array], Any]:
     return (packed(True, dtype), packed(False, jnp.int32)), unpack
 
 
-def _over_lanes(policy: Policy) -> Policy:
+def over_lanes(policy: Policy) -> Policy:
     """The policy with functions of all lanes at once."""
     if policy.lanes:
         return policy
@@ -245,7 +245,7 @@ def _over_lanes(policy: Policy) -> Policy:
     return policy._replace(init=init, act=act, update=update)
 
 
-def _check_state(updated: Any, state: Any) -> None:
+def check_state(updated: Any, state: Any) -> None:
     """Refuse an `update` whose answer is not a state like the one `init` made."""
     was, now = (
         jax.tree.map(lambda leaf: "×".join(map(str, (1, *leaf.shape[:-1]))), tree)
@@ -270,7 +270,7 @@ def _segment(
     """All runs through one segment."""
     maps, gains = jax.tree.map(lambda shared: shared[..., None], (maps, gains))
     arms, transient = world.arms[..., None], world.transient[:, None]
-    learner = _over_lanes(policy)
+    learner = over_lanes(policy)
     z, w = carry.shadow, carry.disturbance
 
     plan = jax.tree.map(lambda leaf: leaf[..., lanes.configuration], now.plan)
@@ -289,7 +289,7 @@ def _segment(
         action, u, last if "last" in policy.feedback else None, total, now.epoch_length, plan, arms
     )
     updated = learner.update(lanes.params, carry.policy, feedback)
-    _check_state(updated, carry.policy)
+    check_state(updated, carry.policy)
 
     # An index that is no arm's makes the regret NaN, which is refused in the end.
     gap = jnp.where((action >= 0) & (action < world.gaps.shape[0]), world.gaps[action], jnp.nan)

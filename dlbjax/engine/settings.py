@@ -8,7 +8,7 @@ import numpy as np
 from dlbjax._arrays import Array, real_array, whole_number
 
 _RECORDABLE = ("actions", "rewards", "states", "policy")
-_LONGEST = 2**31 - 1  # rounds are counted in 32 bits
+LONGEST = 2**31 - 1  # rounds are counted in 32 bits
 
 
 class Noise(NamedTuple):
@@ -43,7 +43,7 @@ def check_settings(
     batch: Any, chunk: Any, devices: Any,
 ) -> Settings:  # fmt: skip
     """The arguments of `simulate` in their final form, or a ValueError naming the wrong one."""
-    horizon = whole_number("horizon", horizon, at_least=1, at_most=_LONGEST)
+    horizon = whole_number("horizon", horizon, at_least=1, at_most=LONGEST)
     noise = _check_noise(noise, horizon, n)
     return Settings(
         horizon=horizon,
@@ -69,9 +69,9 @@ def _seeds(seeds: Any, noise: Noise | None) -> np.ndarray:
         chosen = _whole_numbers("seeds", seeds)
         if len(np.unique(chosen)) < len(chosen):
             raise ValueError("seeds must be distinct: a repeated seed repeats its run")
-        if chosen.min() < 0 or chosen.max() > _LONGEST:
+        if chosen.min() < 0 or chosen.max() > LONGEST:
             raise ValueError(
-                f"seeds must lie from 0 to {_LONGEST}; got {chosen.min()}..{chosen.max()}"
+                f"seeds must lie from 0 to {LONGEST}; got {chosen.min()}..{chosen.max()}"
             )
     if runs is not None and len(chosen) != runs:
         raise ValueError(

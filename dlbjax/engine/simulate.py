@@ -8,12 +8,11 @@ import jax
 import numpy as np
 from tqdm.auto import tqdm
 
-from dlbjax._arrays import real_array, whole_number
 from dlbjax.engine.passes import Pass, prepare
 from dlbjax.engine.settings import Noise, Settings, check_settings
 from dlbjax.engine.workers import carry_out
 from dlbjax.epochs import Epochs, as_epochs
-from dlbjax.policies.policy import Policy, PolicyGrid, params_of
+from dlbjax.policies.policy import Policy, PolicyGrid, check_policy, params_of
 from dlbjax.problem import Problem
 from dlbjax.result import Result, Results
 
@@ -123,7 +122,7 @@ def _passes(problem: Problem, grid: PolicyGrid, settings: Settings) -> list[Pass
     """The grid's policies, those that can advance side by side together."""
     groups: list[tuple[Epochs, list[int]]] = []
     for place, policy in enumerate(grid.policies):
-        _check_policy(problem, policy)
+        check_policy(policy, problem.actions)
         epochs = as_epochs(policy.epochs, settings.horizon)
         for known, places in groups:
             if known.same(epochs) and _alike(grid.policies[places[0]], policy):
@@ -222,19 +221,3 @@ def _describe(problem: Problem, policy: Policy, horizon: int) -> dict[str, Any]:
         "params": {key: np.asarray(value).tolist() for key, value in named.items()},
         **(policy.config or {}),
     }
-
-
-def _check_policy(problem: Problem, policy: Policy) -> None:
-    if not isinstance(policy.feedback, tuple) or set(policy.feedback) - {"last", "total"}:
-        raise ValueError(f'feedback must be a tuple of "last" and "total"; got {policy.feedback!r}')
-    whole_number("uniforms", policy.uniforms, at_least=0)
-    if policy.arms is None:
-        return
-    arms = real_array("arms", policy.arms, (None, problem.system.d))
-    if len(arms) == 0:
-        raise ValueError(f"arms must hold at least one action; policy {policy.name!r} has none")
-    for arm in arms:
-        if not problem.actions.contains(arm):
-            raise ValueError(
-                f"policy {policy.name!r} plays {arm.tolist()}, which is not in the problem's action set"
-            )

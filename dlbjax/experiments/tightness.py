@@ -36,7 +36,7 @@ def tightness(
       ρ̄ is larger than it need be by a factor.
     """
     bounds, told = Bounds.of(problem), Bounds.of(problem, rho_bar)
-    loose = [dynlin_ucb_tight(_enlarged(bounds, factor)) for factor in LOOSENESS]
+    loose: list[Any] = [dynlin_ucb_tight(_enlarged(bounds, factor)) for factor in LOOSENESS]
     policies = {
         "over λ": dynlin_ucb_tight(bounds, lam=LAM),
         "over q": dynlin_ucb_tight(bounds, extra=extra),

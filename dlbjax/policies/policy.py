@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from dlbjax._arrays import Array, is_traced
+from dlbjax._arrays import Array, is_traced, real_array, whole_number
+from dlbjax.actions import ActionSet
 from dlbjax.bounds import Bounds
 
 
@@ -84,6 +85,23 @@ class Policy(NamedTuple):
 def params_of(policy: Policy, horizon: int, vertices: np.ndarray) -> Any:
     """The policy's params for a horizon and the actions it chooses among."""
     return policy.params(horizon, vertices) if callable(policy.params) else policy.params
+
+
+def check_policy(policy: Policy, actions: ActionSet) -> None:
+    """Refuse a policy that asks for what does not exist, or plays what is not among the actions."""
+    if not isinstance(policy.feedback, tuple) or set(policy.feedback) - {"last", "total"}:
+        raise ValueError(f'feedback must be a tuple of "last" and "total"; got {policy.feedback!r}')
+    whole_number("uniforms", policy.uniforms, at_least=0)
+    if policy.arms is None:
+        return
+    arms = real_array("arms", policy.arms, (None, actions.d))
+    if len(arms) == 0:
+        raise ValueError(f"arms must hold at least one action; policy {policy.name!r} has none")
+    for arm in arms:
+        if not actions.contains(arm):
+            raise ValueError(
+                f"policy {policy.name!r} plays {arm.tolist()}, which is not in the problem's action set"
+            )
 
 
 class PolicyGrid(NamedTuple):

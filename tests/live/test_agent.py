@@ -1,0 +1,398 @@
+"""The agent: decides as the simulator does, survives, and refuses what is not its own."""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dlbjax as dlb
+from dlbjax.live.journal import _line
+from tests.live import campaign
+from tests.policies.replay import noise_for
+from tests.policies.test_contract import OWN, POLICIES, T
+
+RUNS = 3
+
+
+def lanes_init(params, vertices, key):
+    assert vertices.ndim == 3
+    assert key.ndim == 1
+    return jax.vmap(lambda key: jax.random.uniform(key, (10,), vertices.dtype), out_axes=-1)(key)
+
+
+def lanes_act(params, vertices, state, epoch):
+    return jnp.argmax(state + epoch.uniforms[1] * params["weight"] + epoch.plan, axis=0)
+
+
+def lanes_update(params, state, feedback):
+    played = jnp.arange(10, dtype=jnp.int32)[:, None] == feedback.action
+    mean = feedback.total / feedback.length.astype(feedback.total.dtype)
+    assert feedback.vertices.ndim == 3
+    return state - jnp.where(played, mean + feedback.vector.sum(0), 0.01 * feedback.plan)
+
+
+LANES = dlb.Policy(
+    lanes_init, lanes_act, lanes_update, epochs=[1, 3] * 20, params={"weight": np.arange(10.0)},
+    plan=lambda horizon, vertices, epoch: np.sin(np.outer(epoch.start, np.arange(10))),
+    feedback=("total",), uniforms=2, lanes=True,
+)  # fmt: skip
+EVERY = POLICIES | {"own, lanes": lambda p: LANES}
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return dlb.problems.synthetic(sigma=0.2)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_decides_as_the_simulator_does(problem, name):
+    assert_simulated(problem, EVERY[name](problem), T)
+
+
+def test_decides_as_the_simulator_does_over_many_decisions(problem):
+    assert_simulated(problem, LANES._replace(epochs=1), horizon=600)
+
+
+def assert_simulated(problem, policy, horizon):
+    """Plays what the simulator plays, given its rewards."""
+    result = dlb.simulate(
+        problem, policy, horizon, noise=noise_for(problem, RUNS, horizon),
+        record=("actions", "rewards"), rounds=[horizon],
+    )  # fmt: skip
+    for seed in range(RUNS):
+        agent = dlb.Agent(policy, problem.actions, horizon, seed)
+        played = []
+        for reward in result.rewards[seed]:
+            played.append(problem.actions.index(agent.ask()))
+            agent.tell(reward)
+        np.testing.assert_array_equal(played, result.actions[seed])
+
+
+@pytest.fixture
+def _unsynced(monkeypatch):
+    """Leaves the disk alone where no power cut is at issue."""
+    monkeypatch.setattr("os.fsync", lambda handle: None)
+
+
+@pytest.mark.usefixtures("_unsynced")
+@pytest.mark.parametrize(
+    "name",
+    ["dynlin_ucb", "batch_exp3", "ar2, restarts", "constant", "own, list of epochs", "own, lanes"],
+)
+def test_resumed_at_every_round_it_is_the_same(problem, name, tmp_path):
+    policy = EVERY[name](problem)
+    agent = dlb.Agent(policy, problem.actions, T, 1)
+    for t, reward in enumerate(np.random.default_rng(0).normal(size=T)):
+        with dlb.Agent(policy, problem.actions, T, 1, path=tmp_path / "a") as again:
+            assert (again.told, again.waiting) == (t, False)
+            np.testing.assert_array_equal(again.ask(), agent.ask())
+        with dlb.Agent(policy, problem.actions, T, 1, path=tmp_path / "a") as again:
+            assert (again.told, again.waiting) == (t, True)
+            again.tell(reward)
+        agent.tell(reward)
+        assert_same(again, agent)
+    with dlb.Agent(policy, problem.actions, T, 1, path=tmp_path / "a") as again:
+        assert (again.told, again.waiting) == (T, False)
+        assert_same(again, agent)
+
+
+def assert_same(one, other):
+    """To the last bit, in what is seen and what is not."""
+    jax.tree.map(
+        np.testing.assert_array_equal, one._now._replace(mark=0), other._now._replace(mark=0)
+    )
+
+
+@pytest.mark.usefixtures("_unsynced")
+@pytest.mark.parametrize("stop", [255, 256, 257, 700])
+def test_resumed_after_many_decisions_it_is_the_same(tmp_path, stop):
+    with campaign.begin(tmp_path / "a") as agent:
+        before = [a for _, a in campaign.rounds(agent, stop)]
+    agent = campaign.begin()
+    np.testing.assert_array_equal(before, [a for _, a in campaign.rounds(agent, stop)])
+    with campaign.begin(tmp_path / "a") as again:
+        assert_same(again, agent)
+        after = [a for _, a in campaign.rounds(again, 800)]
+    assert len(np.unique(after, axis=0)) > 5
+    np.testing.assert_array_equal(after, [a for _, a in campaign.rounds(agent, 800)])
+    assert_same(again, agent)
+
+
+@pytest.mark.slow
+def test_killed_at_any_time_it_loses_nothing(tmp_path):
+    path = tmp_path / "campaign.jsonl"
+    command = [sys.executable, "-m", "tests.live.campaign", str(path)]
+    dice, told, deaths = random.Random(0), 0, 0
+    while told < campaign.ROUNDS:
+        steps = dice.randint(0, 400) if deaths < 4 else campaign.ROUNDS
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
+        ) as child:
+            at_start = int(child.stdout.readline().split()[1])
+            assert told <= at_start <= told + 1  # the last reward may have been kept unacknowledged
+            for _ in range(steps):
+                if not child.stdout.readline():
+                    break
+            child.send_signal(signal.SIGKILL)
+            rest = child.stdout.read().split()[1::2]
+            told = max(at_start + steps, *map(int, rest)) if rest else at_start + steps
+        told = min(told, campaign.ROUNDS)
+        deaths += 1
+    assert deaths >= 4
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    played = [line["allocation"] for line in lines if "allocation" in line]
+    agent = campaign.begin()
+    expected = [a for _, a in campaign.rounds(agent, campaign.ROUNDS)]
+    np.testing.assert_array_equal(played, expected)
+    with campaign.begin(path) as again:
+        assert again.told == campaign.ROUNDS
+        assert_same(again, agent)
+
+
+def test_twenty_thousand_rounds_are_back_in_seconds(tmp_path):
+    path, horizon = tmp_path / "a", 10**6
+    rewards = np.random.default_rng(0).normal(size=20_000).tolist()
+    with campaign.begin(path, horizon) as agent:
+        mark = agent._now.mark
+        arms, (*_, actions) = agent._decisions.arms, agent._decisions.replay(rewards)
+    with path.open("ab") as file:
+        for reward, allocation in zip(rewards, arms[actions[:-1]].tolist(), strict=True):
+            for fact in ({"allocation": allocation}, {"reward": reward}):
+                line, mark = _line(mark, fact)
+                file.write(line)
+    begin = time.perf_counter()
+    with campaign.begin(path, horizon) as agent:
+        assert time.perf_counter() - begin < 10
+        assert agent.told == 20_000
+
+
+# --- what it refuses ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def agent(problem):
+    return dlb.Agent(OWN, problem.actions, 3)
+
+
+def test_asked_twice_it_says_the_same(agent, tmp_path):
+    first = agent.ask()
+    first[:] = 7.0  # what the caller does with it is the caller's
+    np.testing.assert_array_equal(agent.ask(), [0, 0, 0])
+    with campaign.begin(tmp_path / "a") as kept:
+        kept.ask()
+        kept.ask()
+    assert len((tmp_path / "a").read_text().splitlines()) == 2
+
+
+def test_order_of_calls(agent):
+    with pytest.raises(RuntimeError, match="all 0 rounds asked for have been told; ask before"):
+        agent.tell(1.0)
+    for _ in range(3):
+        agent.ask()
+        agent.tell(1.0)
+    with pytest.raises(RuntimeError, match="all 3 rounds have been played; for further ones"):
+        agent.ask()
+    with pytest.raises(RuntimeError, match="all 3 rounds asked for have been told"):
+        agent.tell(1.0)
+
+
+@pytest.mark.parametrize("reward", [np.nan, np.inf, "1", None, [1.0], np.ones(3), 1j, 10**400])
+def test_rewards_that_are_none(tmp_path, reward):
+    with campaign.begin(tmp_path / "a") as agent:
+        agent.ask()
+        before, kept = agent._now, (tmp_path / "a").read_bytes()
+        with pytest.raises(ValueError, match=r"^reward must .* leave the allocation as it is"):
+            agent.tell(reward)
+        assert agent._now is before
+        assert (tmp_path / "a").read_bytes() == kept
+
+
+@pytest.mark.parametrize("reward", [1, True, np.float32(1), np.array(1.0), jnp.float32(1), 1.0])
+def test_rewards_that_are_numbers(agent, reward):
+    agent.ask()
+    agent.tell(reward)
+    assert agent.told == 1
+
+
+def test_a_reward_that_could_not_be_kept_can_be_told_again(tmp_path, monkeypatch):
+    def interrupted(handle):
+        raise KeyboardInterrupt
+
+    with campaign.begin(tmp_path / "a") as agent:
+        agent.ask()
+        with monkeypatch.context() as patch:
+            patch.setattr("os.fsync", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                agent.tell(123.0)
+        assert (agent.told, agent.waiting) == (0, True)
+        agent.tell(0.5)
+    with campaign.begin(tmp_path / "a") as again:
+        assert_same(again, agent)
+
+
+def test_a_line_half_written_is_asked_for_again(tmp_path):
+    path = tmp_path / "a"
+    with campaign.begin(path) as agent:
+        list(campaign.rounds(agent, 10))
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.warns(UserWarning, match="a is not complete and was dropped") as caught:
+        again = campaign.begin(path)
+    assert caught[0].filename == campaign.__file__
+    assert (again.told, again.waiting) == (9, True)
+    list(campaign.rounds(again, 10))
+    again.close()
+    assert_same(again, agent)
+
+
+def worse(params, vertices, state, epoch):
+    return jnp.argmin(state[0])
+
+
+OTHERS = {
+    "begun with policy='policy' instead of 'mine'": {"policy": OWN._replace(name="mine")},
+    "begun with other params": {"policy": OWN._replace(params={"optimism": 0.71})},
+    "begun with other epochs": {"policy": OWN._replace(epochs=[1, 2] * 3)},
+    "begun with other plans": {
+        "policy": OWN._replace(plan=lambda horizon, vertices, epoch: epoch.index)
+    },
+    "begun with other actions": {"actions": dlb.actions.budget(0.0, [1, 1, 1], 1.4)},
+    "begun with horizon=6 instead of 7": {"horizon": 7},
+    "begun with seed=0 instead of 1": {"seed": 1},
+    r"begun with channels=\['a', 'b', 'c'\] instead of \['a', 'c', 'b'\]": {
+        "channels": ("a", "c", "b")
+    },
+    "begun with units='EUR' instead of 'USD'": {"units": "USD"},
+    "in round 2 the policy given here plays something else": {"policy": OWN._replace(act=worse)},
+}
+
+
+@pytest.mark.parametrize("message", OTHERS)
+def test_another_campaign_is_refused_and_left(tmp_path, problem, message):
+    path = tmp_path / "a"
+    arguments = {
+        "policy": OWN, "actions": problem.actions, "horizon": 6, "channels": ("a", "b", "c"),
+        "units": "EUR", "path": path,
+    }  # fmt: skip
+    with dlb.Agent(**arguments) as agent:
+        for reward in (1.0, 0.5, 0.2):
+            agent.ask()
+            agent.tell(reward)
+    with path.open("ab") as file:
+        file.write(b"half a line")
+    kept = path.read_bytes()
+    with (
+        pytest.warns(UserWarning, match="not complete"),
+        pytest.raises(ValueError, match=f"a holds another campaign.*{message}"),
+    ):
+        dlb.Agent(**(arguments | OTHERS[message]))
+    assert path.read_bytes() == kept
+    with pytest.warns(UserWarning, match="not complete"), dlb.Agent(**arguments) as again:
+        assert_same(again, agent)  # and the refusal let go of the lock
+
+
+def test_a_file_of_another_format_is_refused(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("dlbjax.live.agent._FORMAT", 2)
+        campaign.begin(tmp_path / "a").close()
+    with pytest.raises(ValueError, match="a has format 2, this version of dlbjax reads 1"):
+        campaign.begin(tmp_path / "a")
+
+
+def test_a_file_in_use_is_refused(tmp_path):
+    with campaign.begin(tmp_path / "a"), pytest.raises(BlockingIOError, match="a is in use by"):
+        campaign.begin(tmp_path / "a")
+    with campaign.begin(tmp_path / "a") as agent:
+        pass
+    with pytest.raises(RuntimeError, match="a was closed; open it again to go on"):
+        agent.ask()
+
+
+def nan_update(params, state, feedback):
+    return state[0] * jnp.nan, state[1]
+
+
+WRONG = {
+    "policy must be a single one; got a grid of 2": {
+        "policy": dlb.lin_ucb(dlb.Bounds.of(dlb.problems.synthetic()), lam=[1.0, 2.0])
+    },
+    "policy must be a dlbjax.Policy; got str": {"policy": "ucb1"},
+    "actions must come from dlbjax.actions": {"actions": np.eye(3)},
+    "horizon must be a whole number": {"horizon": 0},
+    "seed must be a whole number": {"seed": -1},
+    "channels must be 3 distinct names": {"channels": ("a", "b")},
+    "channels must be 3 distinct names, .* got 'abc'": {"channels": "abc"},
+    "channels must be 3 distinct names.*'a', 'a', 'b'": {"channels": ("a", "a", "b")},
+    "units must be text": {"units": 3},
+    "which is not in the problem's action set": {"policy": dlb.constant([9.0, 9.0, 9.0])},
+    "feedback must be a tuple": {"policy": OWN._replace(feedback="last")},
+    "chose action 10; its act must return the index of one of 10": {
+        "policy": OWN._replace(act=lambda params, vertices, state, epoch: 10)
+    },
+    "chose action -1": {"policy": OWN._replace(act=lambda params, vertices, state, epoch: -1)},
+    "must return a state of the structure": {
+        "policy": OWN._replace(update=lambda params, state, feedback: ())
+    },
+    "config of policy 'policy' must be fit for JSON": {"policy": OWN._replace(config={"a": {1}})},
+    "beta must hold a value for every epoch": {
+        "policy": dlb.dynlin_ucb(dlb.Bounds.of(dlb.problems.synthetic()), beta=[1.0, 1.0])
+    },
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_wrong_arguments_are_named_and_leave_no_file(tmp_path, problem, message):
+    arguments = {"policy": OWN, "actions": problem.actions, "horizon": 6, "path": tmp_path / "a"}
+    with pytest.raises(ValueError, match=message):
+        dlb.Agent(**(arguments | WRONG[message]))
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_policy_that_breaks_down_is_named(tmp_path, problem):
+    policy = OWN._replace(update=nan_update)
+    with dlb.Agent(policy, problem.actions, 6, path=tmp_path / "a") as agent:
+        agent.ask()
+        with pytest.raises(FloatingPointError, match="state of policy 'policy' became NaN"):
+            agent.tell(1.0)
+        assert (agent.told, agent.waiting) == (0, True)
+
+
+# --- what it shows --------------------------------------------------------------------------------
+
+
+def test_shows_names_and_units(problem):
+    budget = dlb.actions.budget([0, 1000, 250], [1e6, 2e6, 1e6], total=1.5e6)
+    channels = ("facebook", "google", "bing")
+    policy = dlb.constant([0, 1234567.5, 250], name="plan")
+    agent = dlb.Agent(policy, budget, 365, channels=channels, units="EUR per day")
+    assert str(agent) == "plan, 0 of 365 rounds told"
+    agent.ask()
+    assert str(agent) == (
+        "plan, 0 of 365 rounds told; round 1 plays facebook 0, google 1234567.5, bing 250 EUR per day"
+    )
+
+
+def test_the_file_can_be_read_by_anyone(tmp_path):
+    with campaign.begin(tmp_path / "a") as agent:
+        ((_, allocation),) = campaign.rounds(agent, 1)
+    header, asked, told = map(json.loads, (tmp_path / "a").read_text().splitlines())
+    assert header["policy"] == "Exp3"
+    assert header["config"]["arguments"] == {"gamma": 0.2}
+    assert header["versions"]["dlbjax"] == dlb.__version__
+    assert (asked["round"], asked["allocation"]) == (1, allocation.tolist())
+    assert (told["round"], told["reward"]) == (1, campaign.reward_of(1, allocation))
+
+
+def test_leaves_jax_as_it_was(agent):
+    before = dict(jax.config.values)
+    agent.ask()
+    agent.tell(1.0)
+    assert dict(jax.config.values) == before
+    assert jnp.zeros(1).dtype == jnp.float32
