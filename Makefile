@@ -25,7 +25,7 @@ test: .venv/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 reproduce: .venv/base
 	$(BIN)/dlbjax reproduce --out results
@@ -33,6 +33,7 @@ reproduce: .venv/base
 bench: .venv/base
 	$(BIN)/python -m pip install --quiet --editable ".[benchmarks]"
 	$(BIN)/python benchmarks/run.py --out results/benchmarks
+	$(BIN)/python benchmarks/identification.py
 
 notebooks: .venv/base
 	$(BIN)/python -m pip install --quiet --editable ".[notebooks]"

@@ -2,11 +2,12 @@
 
 from importlib.metadata import version as _version
 
-from dlbjax import actions, problems, theory
+from dlbjax import actions, campaign, problems, theory
 from dlbjax.actions import ActionSet
 from dlbjax.bounds import Bounds
 from dlbjax.engine.settings import Noise
 from dlbjax.engine.simulate import simulate
+from dlbjax.identification import Fit, identify, log_likelihood
 from dlbjax.live import Agent
 from dlbjax.policies import (
     Epoch,
@@ -40,6 +41,7 @@ __all__ = [
     "Bounds",
     "Epoch",
     "Feedback",
+    "Fit",
     "Noise",
     "Policy",
     "PolicyGrid",
@@ -51,6 +53,7 @@ __all__ = [
     "actions",
     "ar2",
     "batch_exp3",
+    "campaign",
     "clairvoyant",
     "constant",
     "d_lin_ucb",
@@ -58,8 +61,10 @@ __all__ = [
     "dynlin_ucb_tight",
     "exp3",
     "expert",
+    "identify",
     "lin_ucb",
     "load",
+    "log_likelihood",
     "myopic",
     "planned",
     "problems",

@@ -6,7 +6,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.spatial import QhullError
@@ -15,6 +15,7 @@ from dlbjax.actions import ActionSet, budget, finite, hypercube, polytope, simpl
 from dlbjax.problem import Problem
 from dlbjax.system import System
 
+_Made = TypeVar("_Made")
 _KINDS: dict[str, Callable[..., ActionSet]] = {
     kind.__name__: kind for kind in (budget, polytope, simplex, hypercube, finite)
 }
@@ -51,6 +52,11 @@ def read_problem(path: str | Path) -> Problem:
     >>> problem.h, problem.optimal_action
     (array([2., 3.]), array([0.5, 1. ]))
     """
+    return read_file(path, problem_of)
+
+
+def read_file(path: str | Path, make: Callable[[Any], _Made]) -> _Made:
+    """What `make` makes of a .json or .toml file; a ValueError that starts with its path if it cannot."""
     path = Path(path)
     try:
         parse = _PARSERS[path.suffix]
@@ -58,7 +64,7 @@ def read_problem(path: str | Path) -> Problem:
         raise ValueError(f"{path}: a problem file must end in {' or '.join(_PARSERS)}") from None
     raw = path.read_bytes()
     try:
-        return _problem(parse(raw.decode("utf-8-sig")))
+        return make(parse(raw.decode("utf-8-sig")))
     except UnicodeDecodeError as error:
         reason = f"must be UTF-8 text; byte {error.start} is not"
     except RecursionError:
@@ -72,7 +78,8 @@ def read_problem(path: str | Path) -> Problem:
     raise ValueError(f"{path}: {reason}")
 
 
-def _problem(content: Any) -> Problem:
+def problem_of(content: Any) -> Problem:
+    """The problem that a parsed file describes."""
     _check_keys("the file", content, required=("system", "actions"), optional=("fit",))
     _check_arguments(System, "system", content["system"])
     actions = content["actions"]

@@ -1,11 +1,11 @@
 """Policies and problems written in one line, such as `dynlin_ucb:rho_bar=[0.1,0.2],lam=5`."""
 
-import difflib
 import inspect
 import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from dlbjax._hints import hint
 from dlbjax.bounds import Bounds
 from dlbjax.policies import (
     ar2,
@@ -115,26 +115,17 @@ def _required(make: Callable[..., Any]) -> list[str]:
 
 def _look_up(name: str, table: Mapping[str, Any], *others: str) -> Any:
     if name not in table:
-        raise ValueError(f"there is no {name!r:.60}{_hint(name, [*table, *others])}")
+        raise ValueError(f"there is no {name!r:.60}{hint(name, [*table, *others])}")
     return table[name]
 
 
 def _check(given: Collection[str], keys: Collection[str], required: Collection[str]) -> None:
     for key in given:
         if key not in keys:
-            raise ValueError(f"it has no key {key!r:.60}{_hint(key, keys)}")
+            raise ValueError(f"it has no key {key!r:.60}{hint(key, keys)}")
     for key in required:
         if key not in given:
             raise ValueError(f"it needs {key}=…")
-
-
-def _hint(wrong: str, possible: Collection[str]) -> str:
-    if not possible:
-        return "; it has none"
-    by_lower = {name.lower(): name for name in possible}
-    close = difflib.get_close_matches(wrong.lower(), by_lower, n=1)
-    question = f", did you mean {by_lower[close[0]]}?" if close else "."
-    return f"{question} Possible are {', '.join(possible)}"
 
 
 def _parse(text: str) -> tuple[str, dict[str, Any]]:

@@ -1,6 +1,9 @@
 """What the commands have in common."""
 
 import argparse
+import math
+import tempfile
+from pathlib import Path
 
 _MOST = 2**31 - 1  # rounds and seeds are counted in 32 bits
 
@@ -16,3 +19,35 @@ def count(text: str) -> int:
             f"must be a whole number from 1 to {_MOST}; got {text!r:.60}"
         )
     return int(number)
+
+
+def order(text: str) -> int | str:
+    """A number of hidden states, or "auto"."""
+    return text if text == "auto" else count(text)
+
+
+def numbers(text: str) -> float | list[float]:
+    """A number, or several with commas between them."""
+    try:
+        found = [float(part) for part in text.split(",")]
+    except ValueError:
+        found = [math.nan]
+    if not all(map(math.isfinite, found)):
+        raise argparse.ArgumentTypeError(
+            f"must be a number, or several such as 10,20,30; got {text!r:.60}"
+        )
+    return found[0] if len(found) == 1 else found
+
+
+def check_writable(option: str, path: Path, suffix: str) -> None:
+    """Refuse a file that could not be written, before hours are spent on what goes into it."""
+    if path.suffix != suffix:
+        raise ValueError(f"{option} must end in {suffix}; got {str(path)!r}")
+    if path.is_dir():
+        raise ValueError(f"{option} must be a file; {str(path)!r} is a folder")
+    try:
+        # Its name is as long as that of the file that is written first.
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", suffix=".part"):
+            pass
+    except OSError as error:
+        raise ValueError(f"{option} {str(path)!r} cannot be written: {error.strerror}") from error

@@ -3,7 +3,6 @@
 import argparse
 import inspect
 import json
-import tempfile
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 
 import dlbjax
 from dlbjax import specs
-from dlbjax.cli.arguments import count
+from dlbjax.cli.arguments import check_writable, count
 from dlbjax.result import REGRETS, Result, Results, Summary
 
 _QUANTILES = (0.1, 0.5, 0.9)
@@ -60,7 +59,7 @@ def add_to(commands: Any) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     if args.out is not None:
-        _check_out(args.out)
+        check_writable("--out", args.out, ".npz")
     for text in args.policy:
         if args.policy.count(text) > 1:
             raise ValueError(f"policy {text!r:.60} is given twice; leave one out")
@@ -72,20 +71,6 @@ def _run(args: argparse.Namespace) -> int:
         results.save(args.out)
     print(_json(args, results) if args.json else _table(args, results))
     return 0
-
-
-def _check_out(path: Path) -> None:
-    """Refuse a file that could not be written, before hours are spent on what goes into it."""
-    if path.suffix != ".npz":
-        raise ValueError(f"--out must end in .npz; got {str(path)!r}")
-    if path.is_dir():
-        raise ValueError(f"--out must be a file; {str(path)!r} is a folder")
-    try:
-        # Its name is as long as that of the file that `save` starts with.
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", suffix=".part"):
-            pass
-    except OSError as error:
-        raise ValueError(f"--out {str(path)!r} cannot be written: {error.strerror}") from error
 
 
 def _points(result: Result) -> Iterator[tuple[str, dict[str, float], tuple[int, ...]]]:

@@ -1,7 +1,13 @@
 """What is known about Dynamical Linear Bandits beyond simulation, as functions."""
 
 from dlbjax.theory.confidence import beta, confidence_radius
-from dlbjax.theory.finite_horizon import average_reward, constant_gap, optimal_average, optimal_plan
+from dlbjax.theory.finite_horizon import (
+    average_reward,
+    constant_gap,
+    optimal_average,
+    optimal_plan,
+    predicted_rewards,
+)
 from dlbjax.theory.regret import (
     expected_regret_bound,
     gap_regret_bound,
@@ -24,6 +30,7 @@ __all__ = [
     "offline_regret_bound",
     "optimal_average",
     "optimal_plan",
+    "predicted_rewards",
     "regret_difference",
     "smallest_gap",
 ]

@@ -47,17 +47,27 @@ def average_reward(problem: Problem, actions: Array, x1: Array = None) -> float:
     >>> round(average_reward(problem, [[1.0, 0.5, 0.0]] * 2), 4)     # 0.25, then 0.45 more
     0.475
     """
+    return float(np.mean(predicted_rewards(problem, actions, x1)))
+
+
+def predicted_rewards(problem: Problem, actions: Array, x1: Array = None) -> np.ndarray:
+    """(H,) expected reward of every round under actions; see `average_reward`.
+
+    >>> import dlbjax as dlb
+    >>> predicted_rewards(dlb.problems.synthetic(), [[1.0, 0.5, 0.0]] * 3).round(4)
+    array([0.25, 0.7 , 0.79])
+    """
     system = problem.system
     played = np.asarray(actions)
     if played.ndim == 1 and played.dtype.kind in "iu":
         played = problem.actions.vertices[played]
     played = real_array("actions", played, (None, system.d))
     x = system.x1 if x1 is None else real_array("x1", x1, (system.n,))
-    total = 0.0
-    for u in played:
-        total += float(system.omega @ x + system.theta @ u)
+    rewards = np.empty(len(played))
+    for t, u in enumerate(played):
+        rewards[t] = system.omega @ x + system.theta @ u
         x = system.A @ x + system.B @ u
-    return total / len(played)
+    return rewards
 
 
 def optimal_average(problem: Problem, horizon: int, x1: Array = None) -> float:

@@ -1,0 +1,7 @@
+"""From a table of spend and results to a decision: reading it, keeping the model, choosing, reporting."""
+
+from dlbjax.campaign.choice import Choice, Option, choose
+from dlbjax.campaign.log import Log, read_log
+from dlbjax.campaign.model import Model, read_model
+
+__all__ = ["Choice", "Log", "Model", "Option", "choose", "read_log", "read_model"]

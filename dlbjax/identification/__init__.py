@@ -1,0 +1,8 @@
+"""Identification: from logged actions and rewards to a system, and how sure it is."""
+
+from dlbjax.identification.fit import Fit, identify
+from dlbjax.identification.kalman import log_likelihood
+from dlbjax.identification.model import StateSpace
+from dlbjax.identification.report import Report
+
+__all__ = ["Fit", "Report", "StateSpace", "identify", "log_likelihood"]

@@ -1,0 +1,219 @@
+"""Logged data: reading and checking it, and the units in which it is fitted."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dlbjax._arrays import real_array
+from dlbjax.identification.model import StateSpace
+
+_COLLINEAR = (
+    1e-7  # smallest share of the channels' joint spread that counts as a direction of its own
+)
+_LONG_GAP = 0.1  # share of an episode
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Actions (N, d) and rewards (N, m) of all episodes one after another; NaN is a missing reward."""
+
+    actions: np.ndarray
+    rewards: np.ndarray
+    lengths: tuple[int, ...]
+
+    @property
+    def d(self) -> int:
+        """Number of action coordinates."""
+        return self.actions.shape[1]
+
+    @property
+    def m(self) -> int:
+        """Number of outputs."""
+        return self.rewards.shape[1]
+
+    @property
+    def missing(self) -> int:
+        """How many rewards are missing."""
+        return int(np.isnan(self.rewards).sum())
+
+    @property
+    def starts(self) -> np.ndarray:
+        """(E,) index of the first round of every episode."""
+        return np.cumsum([0, *self.lengths[:-1]])
+
+    def episodes(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Actions and rewards, episode by episode."""
+        for first, length in zip(self.starts, self.lengths, strict=True):
+            yield self.actions[first : first + length], self.rewards[first : first + length]
+
+    def split(self, share: float) -> tuple["Samples", np.ndarray]:
+        """The first rounds of every episode, and which rounds (N,) are not among them."""
+        kept = [max(1, int(np.ceil(share * length))) for length in self.lengths]
+        place = np.concatenate([np.arange(length) for length in self.lengths])
+        later = place >= np.repeat(kept, self.lengths)
+        return Samples(self.actions[~later], self.rewards[~later], tuple(kept)), later
+
+
+class Units(NamedTuple):
+    """Fitted numbers are (u − u_mean)/u_scale and (y − y_mean)/y_scale."""
+
+    u_mean: np.ndarray
+    u_scale: np.ndarray
+    y_mean: np.ndarray
+    y_scale: np.ndarray
+
+    @classmethod
+    def of(cls, samples: Samples, intercept: bool, scale: bool) -> "Units":
+        """Centred where there is a baseline to take up the means; spread 1 if `scale`."""
+        u, y = samples.actions, samples.rewards
+        u_mean = u.mean(axis=0) if intercept else np.zeros(samples.d)
+        y_mean = np.nanmean(y, axis=0) if intercept else np.zeros(samples.m)
+        if not scale:
+            return cls(u_mean, np.ones(samples.d), y_mean, np.ones(samples.m))
+        u_scale = np.sqrt(np.mean((u - u_mean) ** 2, axis=0))
+        y_scale = np.sqrt(np.nanmean((y - y_mean) ** 2, axis=0))
+        return cls(u_mean, u_scale, y_mean, y_scale)
+
+    def apply(self, samples: Samples) -> Samples:
+        """The samples in these units."""
+        return Samples(
+            (samples.actions - self.u_mean) / self.u_scale,
+            (samples.rewards - self.y_mean) / self.y_scale,
+            samples.lengths,
+        )
+
+    def undo(self, model: StateSpace, x: np.ndarray) -> tuple[StateSpace, np.ndarray]:
+        """A model of the scaled samples, and states of it (…, n), for the samples as they came."""
+        B = model.B / self.u_scale
+        C = self.y_scale[:, None] * model.C
+        D = self.y_scale[:, None] * model.D / self.u_scale
+        # Centring the actions moves the state by where the mean action takes it.
+        shift = np.linalg.solve(np.eye(len(model.A)) - model.A, B @ self.u_mean)
+        c = self.y_mean + self.y_scale * model.c - C @ shift - D @ self.u_mean
+        R = self.y_scale[:, None] * model.R * self.y_scale
+        return StateSpace(model.A, B, C, D, c, model.Q, R), x + shift
+
+
+def read_samples(actions: Any, rewards: Any) -> Samples:
+    """Actions (T, d) and rewards (T,) or (T, m), or lists of them, checked and put together."""
+    several = isinstance(actions, list | tuple) and bool(actions) and _dimensions(actions[0]) == 2
+    if several and not (isinstance(rewards, list | tuple) and len(rewards) == len(actions)):
+        count = len(rewards) if isinstance(rewards, list | tuple) else "one array"
+        raise ValueError(
+            f"actions are {len(actions)} episodes, so rewards must be a list of as many arrays; "
+            f"got {count}"
+        )
+    pairs = list(zip(actions, rewards, strict=True)) if several else [(actions, rewards)]
+    read = [_episode(u, y, f" of episode {i}" * several) for i, (u, y) in enumerate(pairs)]
+    for i, (u, y) in enumerate(read):
+        if u.shape[1] != read[0][0].shape[1] or y.shape[1] != read[0][1].shape[1]:
+            raise ValueError(
+                f"episode {i} has {u.shape[1]} action and {y.shape[1]} reward columns, episode 0 has "
+                f"{read[0][0].shape[1]} and {read[0][1].shape[1]}; they must agree"
+            )
+    return Samples(
+        np.concatenate([u for u, _ in read]),
+        np.concatenate([y for _, y in read]),
+        tuple(len(u) for u, _ in read),
+    )
+
+
+def check_samples(samples: Samples, intercept: bool) -> list[str]:
+    """Refuse data from which no system can be told; what to be warned of in the others."""
+    y = samples.rewards
+    for k in range(samples.m):
+        name = "rewards" if samples.m == 1 else f"column {k} of rewards"
+        seen = y[~np.isnan(y[:, k]), k]
+        if len(seen) == 0:
+            raise ValueError(f"{name}: every value is missing (NaN); there is nothing to fit")
+        if np.ptp(seen) == 0:
+            raise ValueError(
+                f"{name}: every value is {seen[0]:g}; a constant holds no information on the system"
+            )
+    _check_channels(samples.actions, intercept)
+    warnings = []
+    for i, (_, rewards) in enumerate(samples.episodes()):
+        first, length = _longest_gap(np.isnan(rewards).any(axis=1))
+        if length > max(10, _LONG_GAP * len(rewards)):
+            warnings.append(
+                f"rewards {first} to {first + length - 1} of episode {i} are missing in a row "
+                f"({length} of {len(rewards)}), so that the state there is known from the actions "
+                "only; if the system was interrupted, pass what comes before and after as two episodes"
+            )
+    return warnings
+
+
+def _episode(actions: Any, rewards: Any, which: str) -> tuple[np.ndarray, np.ndarray]:
+    if _dimensions(actions) == 1:
+        raise ValueError(
+            f"actions{which} must have shape (T, d), one row per round; got one dimension. Write a "
+            "single channel as actions[:, None]"
+        )
+    u = real_array(f"actions{which}", actions, (None, None))
+    try:
+        y = np.asarray(rewards)
+        if y.dtype.kind not in "iufb":
+            raise TypeError
+        y = np.array(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"rewards{which} must hold real numbers in shape (T,) or (T, m), NaN where missing"
+        ) from None
+    if y.ndim not in (1, 2):
+        raise ValueError(f"rewards{which} must have shape (T,) or (T, m); got shape {y.shape}")
+    y = y[:, None] if y.ndim == 1 else y
+    if len(y) != len(u):
+        raise ValueError(
+            f"actions{which} have {len(u)} rows and rewards {len(y)}; row t of both is round t"
+        )
+    if 0 in u.shape or 0 in y.shape:
+        raise ValueError(f"actions and rewards{which} must not be empty; got {u.shape}, {y.shape}")
+    if np.isinf(y).any():
+        t, k = np.argwhere(np.isinf(y))[0]
+        raise ValueError(
+            f"rewards{which} must be finite, or NaN where missing; got {y[t, k]} at round {t}"
+        )
+    return u, y
+
+
+def _dimensions(value: Any) -> int | None:
+    try:
+        return np.ndim(value)
+    except ValueError:  # rows of different lengths
+        return None
+
+
+def _check_channels(u: np.ndarray, intercept: bool) -> None:
+    """The channels, with the constant if there is a baseline, must be linearly independent."""
+    spread = np.ptp(u, axis=0)
+    constant = np.flatnonzero((spread == 0) & (intercept | ~u.any(axis=0)))
+    if len(constant):
+        raise ValueError(
+            f"column {constant[0]} of actions never changes (it is always {u[0, constant[0]]:g}), so "
+            "its effect cannot be told from the baseline; leave the column out"
+        )
+    centred = u - u.mean(axis=0) if intercept else u
+    size = np.sqrt((centred**2).sum(axis=0))
+    values, vectors = np.linalg.eigh((centred / size).T @ (centred / size))
+    if values[0] < _COLLINEAR:
+        weights = vectors[:, 0] / size
+        weights = weights / np.abs(weights).max()
+        involved = np.flatnonzero(np.abs(weights) > 1e-3)
+        total = " + ".join(f"{weights[i]:.3g}·u[{i}]" for i in involved).replace("+ -", "− ")
+        known, hint = ("constant", ", or pass intercept=False") if intercept else ("zero", "")
+        raise ValueError(
+            f"columns {', '.join(map(str, involved))} of actions are collinear: {total} is {known}. "
+            f"Their effects cannot be told apart; leave one of them out{hint}"
+        )
+
+
+def _longest_gap(missing: np.ndarray) -> tuple[int, int]:
+    """First place and length of the longest run of True."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], missing, [0]])))
+    if len(edges) == 0:
+        return 0, 0
+    first, length = edges[::2], edges[1::2] - edges[::2]
+    longest = int(length.argmax())
+    return int(first[longest]), int(length[longest])

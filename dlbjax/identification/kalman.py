@@ -1,0 +1,156 @@
+"""The Kalman filter in innovations form: what each reward adds to the likelihood of a model.
+
+e_t = y_t − c − C x̂_t − D u_t,    S_t = C P_t Cᵀ + R,    K_t = A P_t Cᵀ S_t⁻¹,
+x̂_{t+1} = A x̂_t + B u_t + K_t e_t,    P_{t+1} = A P_t Aᵀ − K_t S_t K_tᵀ + Q.
+
+The innovations e_t are independent N(0, S_t), so that the log density of the rewards is the sum of
+theirs. An output that is missing at a round has no row in C there.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dlbjax import _small
+from dlbjax._arrays import Array, is_traced, real_array
+from dlbjax.identification.data import Samples, read_samples
+from dlbjax.identification.model import StateSpace
+from dlbjax.system import System
+
+
+class Rounds(NamedTuple):
+    """Samples as the filter takes them: all episodes one after another."""
+
+    u: Array  # (N, d)
+    y: Array  # (N, m), 0 where missing
+    known: Array  # (N, m), 1.0 or 0.0 where missing
+    starts: Array  # (N,) bool, first round of an episode
+    episodes: Array  # (N,) int32, which episode
+
+    @classmethod
+    def of(cls, samples: Samples) -> "Rounds":
+        """All samples; inside `jax.enable_x64(True)` in float64."""
+        starts = np.zeros(len(samples.actions), dtype=bool)
+        starts[samples.starts] = True
+        known = ~np.isnan(samples.rewards)
+        return cls(
+            u=jnp.asarray(samples.actions),
+            y=jnp.asarray(np.where(known, samples.rewards, 0.0)),
+            known=jnp.asarray(known.astype(float)),
+            starts=jnp.asarray(starts),
+            episodes=jnp.asarray(starts.cumsum() - 1, dtype=jnp.int32),
+        )
+
+
+class Innovations(NamedTuple):
+    """Innovations, and how likely they are; where an output is missing, e = 0 and S = 1."""
+
+    e: Array  # (N, m)
+    S: Array  # (N, m, m) covariances, or (1, m, m) where all rounds share one
+    rounds: Array  # how many rounds each S stands for
+    known: Array  # how many outputs are not missing
+
+
+def log_likelihood(
+    system: System | StateSpace,
+    actions: Any,
+    rewards: Any,
+    *,
+    baseline: Array = 0.0,
+    x1: Array = None,
+    P1: Array = None,
+) -> Array:
+    """Log density of rewards given the actions, exactly, under a system's law.
+
+    Pure JAX: `jax.grad` differentiates it with respect to every field of the system, in JAX's
+    precision of the moment. Called with plain numbers it computes in float64.
+
+    Args:
+      system: the system, or a `StateSpace` with several outputs.
+      actions: (T, d), or a list with one such array for each episode.
+      rewards: (T,) or (T, m), NaN where missing; or a list of them.
+      baseline: level c that is added to the rewards of a `System`; a `StateSpace` has its own.
+      x1: (n,) mean of the state at the start of each episode; by default the system's, or 0.
+      P1: (n, n) covariance of that state; 0 by default, as a system's x₁ is known.
+
+    >>> import dlbjax as dlb
+    >>> system = dlb.System(A=[[0.5]], B=[[1.0]], omega=[1.0], theta=[0.0], sigma=1.0)
+    >>> round(dlb.log_likelihood(system, [[1.0], [1.0]], [0.0, 1.0]), 4)      # e = (0, 0), S = (1, 2)
+    -2.1845
+    """
+    if isinstance(system, System):
+        model = StateSpace.of(system, baseline)
+        x1 = system.x1 if x1 is None else x1
+    elif isinstance(system, StateSpace):
+        model = system
+    else:
+        raise ValueError(f"system must be a dlbjax.System; got {type(system).__name__}")
+    n, d, m = model.A.shape[0], model.B.shape[1], model.C.shape[0]
+    samples = read_samples(actions, rewards)
+    if (samples.d, samples.m) != (d, m):
+        raise ValueError(
+            f"actions have {samples.d} columns and rewards {samples.m}, but the system has "
+            f"{d} action coordinates and {m} outputs; they must agree"
+        )
+    x1 = real_array("x1", np.zeros(n) if x1 is None else x1, (n,))
+    P1 = real_array("P1", np.zeros((n, n)) if P1 is None else P1, (n, n))
+    starts = (len(samples.lengths), n)
+    if is_traced(*jax.tree.leaves((model, x1, P1))):
+        rounds = Rounds.of(samples)
+        like = rounds.u.dtype
+        model, x1, P1 = jax.tree.map(lambda leaf: jnp.asarray(leaf, like), (model, x1, P1))
+        found, _ = innovations(model, rounds, jnp.broadcast_to(x1, starts), P1)
+        return log_density(found)
+    if np.linalg.eigvalsh(model.R)[0] <= 0:
+        raise ValueError(
+            "the reward noise must be > 0, or the rewards have no density; give the system a small "
+            "reward_noise"
+        )
+    with jax.enable_x64(True):
+        rounds = Rounds.of(samples)
+        model, x1, P1 = jax.tree.map(jnp.asarray, (model, x1, P1))
+        found, _ = filtered(model, rounds, jnp.broadcast_to(x1, starts), P1)
+        return float(log_density(found))
+
+
+def log_density(found: Innovations) -> Array:
+    """Σ_t log N(e_t; 0, S_t) over the outputs that are known."""
+    e, S = found.e.T, jnp.moveaxis(found.S, 0, -1)
+    squares = jnp.sum(e * _small.matvec(_small.inverse(S), e))
+    log_dets = found.rounds * jnp.sum(jnp.linalg.slogdet(found.S)[1])
+    return -0.5 * (squares + log_dets + found.known * jnp.log(2 * jnp.pi))
+
+
+def innovations(
+    model: StateSpace, rounds: Rounds, x1: Array, P1: Array
+) -> tuple[Innovations, Array]:
+    """Filter all episodes, each from its own x1 (E, n) and from P1; also the state predicted last."""
+    known = rounds.known
+    m = known.shape[1]
+    C = known[:, :, None] * model.C
+    R = known[:, :, None] * known[:, None, :] * model.R + (1 - known)[:, :, None] * jnp.eye(m)
+    Bu = rounds.u @ model.B.T
+    observed = known * (rounds.y - model.c - rounds.u @ model.D.T)
+
+    def step(carry: tuple[Array, Array], at: tuple[Array, ...]) -> tuple[Any, Any]:
+        starts, x_start, C, R, Bu, observed = at
+        x = jnp.where(starts, x_start, carry[0])
+        P = jnp.where(starts, P1, carry[1])
+        AP, CP = _small.matmul(model.A, P), _small.matmul(C, P)
+        S = _small.matmul(CP, C.T) + R
+        e = observed - _small.matvec(C, x)
+        gain = _small.matmul(AP, C.T)
+        K = _small.matmul(gain, _small.inverse(S))
+        x = _small.matvec(model.A, x) + Bu + _small.matvec(K, e)
+        P = _small.matmul(AP, model.A.T) - _small.matmul(K, gain.T) + model.Q
+        return (x, (P + P.T) / 2), (e, S)
+
+    (state, _), (e, S) = jax.lax.scan(
+        step, (x1[0], P1), (rounds.starts, x1[rounds.episodes], C, R, Bu, observed)
+    )
+    return Innovations(e, S, jnp.ones(()), jnp.sum(known)), state
+
+
+filtered = jax.jit(innovations)

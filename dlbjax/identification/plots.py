@@ -1,0 +1,46 @@
+"""Figures of a fit."""
+
+from typing import TYPE_CHECKING, Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+if TYPE_CHECKING:
+    from dlbjax.identification.fit import Fit
+
+_SHOWN = 12
+
+
+def order(fit: "Fit", axes: Any = None) -> Any:
+    """Singular values, and the errors on held-out data where orders were compared.
+
+    Args:
+      fit: what `dlbjax.identify` returned.
+      axes: two axes to draw into, one where the order was given; new ones by default.
+
+    Returns:
+      The axes, as an array.
+    """
+    panels = 2 if fit.order_table else 1
+    if axes is None:
+        _, axes = plt.subplots(1, panels, figsize=(4.2 * panels, 3.4), layout="constrained")
+    axes = np.atleast_1d(axes)
+    if len(axes) < panels:
+        raise ValueError(f"axes must hold {panels} axes, one for each panel; got {len(axes)}")
+    values = fit.singular_values[:_SHOWN]
+    axes[0].semilogy(np.arange(1, len(values) + 1), values, "o", color="#0072B2")
+    axes[0].axvline(fit.order + 0.5, color="#999999", ls="--", label=f"order {fit.order}")
+    axes[0].set(xlabel="Number", ylabel="Hankel singular value")
+    axes[0].legend()
+    if fit.order_table:
+        orders = [row.order for row in fit.order_table]
+        for kind, label, style in (
+            ("one_step", "one step ahead", "o-"),
+            ("free_run", "free run", "s--"),
+        ):
+            errors = [getattr(row, kind) for row in fit.order_table]
+            axes[1].semilogy(orders, errors, style, label=label)
+        axes[1].axvline(fit.order, color="#999999", ls="--", label=f"chosen: {fit.order}")
+        axes[1].set(xlabel="Order", ylabel="Hold-out error (of the rewards' spread)")
+        axes[1].legend()
+    return axes

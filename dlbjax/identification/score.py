@@ -1,0 +1,121 @@
+"""Gradient and information of the likelihood, and the steps they suggest.
+
+With J_t = ∂e_t/∂φ, W_t = S_t⁻¹ and v_t = W_t e_t, the gradient of the log-likelihood and Fisher's
+information are
+
+    g = −Σ J_tᵀ v_t + ½ Σ ⟨v_t v_tᵀ − W_t, ∂S_t⟩,      I = Σ J_tᵀ W_t J_t + ½ Σ tr(W_t ∂S_t W_t ∂S_t),
+
+and a step of Fisher scoring is (I + λ diag I)⁻¹ g. A change of the state's coordinates does not change
+the likelihood, so that I is singular; λ > 0 keeps a step from going that way.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.linalg
+from jax.flatten_util import ravel_pytree
+
+from dlbjax import _small
+from dlbjax._arrays import Array
+from dlbjax.identification.kalman import Innovations, Rounds, innovations
+from dlbjax.identification.parameters import Parameters
+from dlbjax.identification.steady import Blocks, steady_covariance, steady_innovations
+
+_DAMPING = np.array([1e-4, 1e-3, 3e-3, 1e-2, 0.1, 1.0, 10.0, 1e3])  # λ
+_NO_INFORMATION = 1e-9  # eigenvalues of I, scaled to a diagonal of ones, that count as zero
+
+
+class Score(NamedTuple):
+    """Gradient and information of the parameters φ (p,) and of x1 (E, n), in blocks."""
+
+    g: Array  # (p,)
+    g_x: Array  # (E, n)
+    info: Array  # (p, p)
+    info_xp: Array  # (E, n, p)
+    info_xx: Array  # (E, n, n)
+
+
+def innovations_at(parameters: Parameters, x1: Array, data: Rounds | Blocks) -> Innovations:
+    """Innovations of a model, with each episode started from N(x1, P) for the filter's steady P."""
+    model = parameters.model()
+    if isinstance(data, Blocks):
+        return steady_innovations(model, data, x1)
+    return innovations(model, data, x1, steady_covariance(model))[0]
+
+
+@jax.jit
+def score_at(parameters: Parameters, x1: Array, data: Rounds | Blocks) -> Score:
+    """Gradient and information at a point."""
+    flat, unravel = ravel_pytree(parameters)
+    p, (E, n) = len(flat), x1.shape
+
+    def moved(step: Array) -> tuple[Array, Array]:
+        # No reward depends on the starts of two episodes, so that all are moved at once.
+        found = innovations_at(unravel(flat + step[:p]), x1 + step[p:], data)
+        return found.e, found.S
+
+    found = innovations_at(parameters, x1, data)
+    J, dS = jax.jacfwd(moved)(jnp.zeros(p + n))  # (N, m, p + n) and (N or 1, m, m, p + n)
+    m = J.shape[1]
+    W = jnp.moveaxis(_small.inverse(jnp.moveaxis(found.S, 0, -1)), -1, 0)
+    WJ = jnp.einsum("tij,tjp->tip", jnp.broadcast_to(W, (len(J), m, m)), J)
+    v = jnp.einsum("tij,tj->ti", jnp.broadcast_to(W, (len(J), m, m)), found.e)
+    vv = (v[:, :, None] * v[:, None, :]).reshape(len(W), -1, m, m).sum(axis=1)
+    WdS = jnp.einsum("sij,sjkp->sikp", W, dS[..., :p])
+    g = jnp.einsum("sij,sijp->p", vv - found.rounds * W, dS[..., :p]) / 2
+    info = found.rounds * jnp.einsum("sijp,sjiq->pq", WdS, WdS) / 2
+
+    def by_episode(terms: Array) -> Array:
+        return jax.ops.segment_sum(terms, data.episodes, num_segments=E)
+
+    return Score(
+        g=g - jnp.einsum("tip,ti->p", J[..., :p], v),
+        g_x=-by_episode(jnp.einsum("tix,ti->tx", J[..., p:], v)),
+        info=info + jnp.einsum("tip,tiq->pq", J[..., :p], WJ[..., :p]),
+        info_xp=by_episode(jnp.einsum("tix,tip->txp", J[..., p:], WJ[..., :p])),
+        info_xx=by_episode(jnp.einsum("tix,tiz->txz", J[..., p:], WJ[..., p:])),
+    )
+
+
+def damped_steps(score: Score, fixed: np.ndarray, logs: np.ndarray) -> np.ndarray:
+    """Steps (λ, p + En), the last of which is none at all, so that nothing is ever lost.
+
+    None changes the reward noise by more than a factor of e: where errors are much larger than the
+    model allows, the linear step in the logarithm of their size overshoots by far.
+    """
+    scale, values, vectors = _information(score, fixed)
+    g = np.nan_to_num(np.concatenate([score.g, score.g_x.ravel()]))
+    along = vectors.T @ (scale * g)
+    steps = (along / (values + _DAMPING[:, None])) @ vectors.T * scale
+    largest = np.abs(steps[:, : len(logs)][:, logs]).max(axis=1, keepdims=True)
+    return np.concatenate([steps / np.maximum(1, largest), np.zeros((1, len(g)))])
+
+
+def covariance(score: Score, fixed: np.ndarray) -> np.ndarray:
+    """Covariance (p, p) of the parameters, up to the directions of which nothing is known.
+
+    Those are changes of the state's coordinates; h does not feel them.
+    """
+    scale, values, vectors = _information(score, fixed)
+    kept = values > _NO_INFORMATION
+    root = (scale[:, None] * vectors[:, kept] / np.sqrt(values[kept]))[: len(score.g)]
+    return root @ root.T
+
+
+def _information(score: Score, fixed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scales, eigenvalues and eigenvectors of the information of the parameters and all x1."""
+    p, (E, n) = len(score.g), score.g_x.shape
+    whole = np.zeros((p + E * n, p + E * n))
+    whole[:p, :p] = score.info
+    whole[p:, :p] = score.info_xp.reshape(E * n, p)
+    whole[:p, p:] = whole[p:, :p].T
+    whole[p:, p:] = scipy.linalg.block_diag(*score.info_xx)
+    whole = np.nan_to_num(whole)
+    free = np.concatenate([~fixed, np.ones(E * n, dtype=bool)])
+    scale = np.where(
+        free & (np.diag(whole) > 0), 1 / np.sqrt(np.maximum(np.diag(whole), 1e-300)), 0
+    )
+    values, vectors = np.linalg.eigh(scale[:, None] * whole * scale)
+    return scale, np.maximum(values, 0.0), vectors

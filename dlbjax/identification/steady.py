@@ -1,0 +1,104 @@
+"""The filter in its steady state, with all blocks of rounds side by side.
+
+Started from the covariance P that the filter tends to, its gain K and the covariance S of the
+innovations are constant, and x̂_{t+1} = (A − KC) x̂_t + (B − KD) u_t + K(y_t − c) is a linear recursion.
+It is run over about √N blocks of √N rounds in parallel, each from zero; then from block to block with
+(A − KC)^L; what the states at the starts of the blocks add to the innovations is put in last.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dlbjax._arrays import Array
+from dlbjax.identification.data import Samples
+from dlbjax.identification.kalman import Innovations
+from dlbjax.identification.model import StateSpace
+
+_DOUBLINGS = 16  # 2^16 steps of the Riccati recursion
+
+
+class Blocks(NamedTuple):
+    """Samples without missing rewards, cut into K blocks of L rounds; no block holds two episodes."""
+
+    u: Array  # (L, K, d), padded with 0 at the end of an episode
+    y: Array  # (L, K, m)
+    known: Array  # (L, K, 1), 1.0 or 0.0 where padded
+    starts: Array  # (K,) bool, first block of an episode
+    episode: Array  # (K,) int32
+
+    @classmethod
+    def of(cls, samples: Samples) -> "Blocks":
+        """All samples; inside `jax.enable_x64(True)` in float64."""
+        L = math.isqrt(max(samples.lengths) - 1) + 1
+        counts = [-(-length // L) for length in samples.lengths]
+        slot = np.concatenate([np.arange(length) for length in samples.lengths])
+        slot += L * np.repeat(np.cumsum([0, *counts[:-1]]), samples.lengths)
+
+        def cut(values: np.ndarray) -> Array:
+            padded = np.zeros((sum(counts) * L, values.shape[1]))
+            padded[slot] = values
+            return jnp.asarray(padded.reshape(sum(counts), L, -1).swapaxes(0, 1))
+
+        starts = np.zeros(sum(counts), dtype=bool)
+        starts[np.cumsum([0, *counts[:-1]])] = True
+        return cls(
+            cut(samples.actions), cut(samples.rewards), cut(np.ones((len(slot), 1))),
+            jnp.asarray(starts), jnp.asarray(starts.cumsum() - 1, dtype=jnp.int32),
+        )  # fmt: skip
+
+    @property
+    def episodes(self) -> Array:
+        """(LK,) episode of every row of the innovations."""
+        return jnp.tile(self.episode, self.u.shape[0])
+
+
+def steady_covariance(model: StateSpace) -> Array:
+    """P = APAᵀ − APCᵀ(CPCᵀ + R)⁻¹CPAᵀ + Q, by the structure-preserving doubling algorithm.
+
+    k doublings give what 2^k steps of the recursion from P = 0 give.
+    """
+    n = model.A.shape[0]
+
+    def double(carry: tuple[Array, Array, Array], _: None) -> tuple[Any, None]:
+        F, G, P = carry
+        inner = jnp.linalg.solve(jnp.eye(n) + G @ P, jnp.concatenate([F, G], axis=1))
+        G = G + F @ inner[:, n:] @ F.T
+        P = P + F.T @ P @ inner[:, :n]
+        return (F @ inner[:, :n], (G + G.T) / 2, (P + P.T) / 2), None
+
+    G = model.C.T @ jnp.linalg.solve(model.R, model.C)
+    return jax.lax.scan(double, (model.A.T, G, model.Q), None, length=_DOUBLINGS)[0][2]
+
+
+def steady_innovations(model: StateSpace, blocks: Blocks, x1: Array) -> Innovations:
+    """What `innovations` gives from x1 (E, n) and P1 = P, in another order, with zeros where padded."""
+    P = steady_covariance(model)
+    S = model.C @ P @ model.C.T + model.R
+    K = jnp.linalg.solve(S, model.C @ P @ model.A.T).T
+    A = model.A - K @ model.C
+    observed = blocks.y - model.c - blocks.u @ model.D.T
+    driven = blocks.u @ model.B.T + observed @ K.T
+
+    def within(x: Array, v: Array) -> tuple[Array, Array]:
+        return x @ A.T + v, x
+
+    def power(AL: Array, _: None) -> tuple[Array, Array]:
+        return AL @ A, AL
+
+    def across(x: Array, at: tuple[Array, ...]) -> tuple[Array, Array]:
+        starts, x_start, end = at
+        x = jnp.where(starts, x_start, x)
+        return AL @ x + end, x
+
+    ends, from_zero = jax.lax.scan(within, jnp.zeros_like(driven[0]), driven)
+    AL, powers = jax.lax.scan(power, jnp.eye(len(A)), None, length=len(driven))
+    first = jax.lax.scan(across, x1[0], (blocks.starts, x1[blocks.episode], ends))[1]
+    states = from_zero + jnp.einsum("lij,kj->lki", powers, first)
+    e = observed - states @ model.C.T
+    rounds = jnp.sum(blocks.known)
+    m = e.shape[-1]
+    return Innovations((blocks.known * e).reshape(-1, m), S[None], rounds, m * rounds)

@@ -1,0 +1,104 @@
+"""What is refused, and what it is told."""
+
+import numpy as np
+import pytest
+
+import dlbjax as dlb
+from dlbjax.identification.data import Units, check_samples, read_samples
+from dlbjax.identification.model import StateSpace
+from tests.identification.worlds import logged, small
+
+U, Y = logged(small(), T=80)
+
+
+def changed(array, place, value):
+    array = np.array(array, dtype=float)
+    array[place] = value
+    return array
+
+
+@pytest.mark.parametrize(
+    ("actions", "rewards", "message"),
+    [
+        (U[:, 0], Y, r"^actions must have shape \(T, d\).*actions\[:, None\]"),
+        (U[None], Y, r"^actions must have shape \(any, any\); got shape \(1, 80, 2\)"),
+        ([["a", "b"]] * 80, Y, r"^actions must hold real numbers"),
+        (U, ["a"] * 80, r"^rewards must hold real numbers in shape \(T,\) or \(T, m\), NaN"),
+        (U, Y[:-1], r"^actions have 80 rows and rewards 79; row t of both is round t"),
+        (U, Y[:, None, None], r"^rewards must have shape \(T,\) or \(T, m\); got shape"),
+        (U[:0], Y[:0], r"must not be empty"),
+        (changed(U, (3, 1), np.nan), Y, r"^actions must be finite; got nan at index \(3, 1\)"),
+        (changed(U, (3, 1), np.inf), Y, r"^actions must be finite; got inf at index \(3, 1\)"),
+        (U, changed(Y, 7, -np.inf), r"^rewards must be finite, or NaN where .*-inf at round 7"),
+        (U, np.full(80, np.nan), r"^rewards: every value is missing"),
+        (U, np.c_[Y, np.full(80, np.nan)], r"^column 1 of rewards: every value is missing"),
+        (U, np.ones(80), r"^rewards: every value is 1; a constant holds no information"),
+        (changed(U, (slice(None), 1), 4.0), Y, r"^column 1 of actions never changes.*always 4"),
+        (np.c_[U, 2 * U[:, 0]], Y, r"^columns 0, 2 of actions are collinear: .* is constant"),
+        (np.c_[U, 1 - U.sum(1)], Y, r"^columns 0, 1, 2 of actions are collinear.*intercept=False"),
+        (
+            [U, U],
+            Y,
+            r"^actions are 2 episodes, so rewards must be a list of as many arrays; got one",
+        ),
+        ([U, U], [Y], r"so rewards must be a list of as many arrays; got 1"),
+        (
+            [U, U[:, :1]],
+            [Y, Y],
+            r"^episode 1 has 1 action and 1 reward columns, episode 0 has 2 and 1",
+        ),
+        ([U, U], [Y, Y[:5]], r"^actions of episode 1 have 80 rows and rewards 5"),
+        (U[:12], Y[:12], r"only . rounds have a reward and .* lags before it, too few"),
+    ],
+)
+def test_bad_data_is_refused_with_what_is_wrong(actions, rewards, message):
+    with pytest.raises(ValueError, match=message):
+        dlb.identify(actions, rewards, 2)
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"order": 0}, r"^order, unless \"auto\", must be a whole number >= 1; got 0"),
+        ({"order": "many"}, r"^order, unless \"auto\", must be a whole number"),
+        ({"order": 2, "lags": 1}, r"^lags must be a whole number >= 2; got 1"),
+        ({"order": 9, "lags": 4}, r"^order 9 is more than 4 lags can tell"),
+        ({"method": "both"}, r"^method must be closed_loop or open_loop; got 'both'"),
+        ({"ridge": -1.0}, r"^ridge must be >= 0"),
+        ({"restarts": 0}, r"^restarts must be a whole number >= 1"),
+        ({"seed": -1}, r"^seed must be a whole number >= 0"),
+        ({"value": [1.0, 2.0]}, r"^value must have shape \(1,\)"),
+    ],
+)
+def test_bad_options_are_refused(option, message):
+    with pytest.raises(ValueError, match=message):
+        dlb.identify(U, Y, **option)
+
+
+def test_a_constant_channel_is_welcome_where_there_is_no_baseline():
+    check_samples(read_samples(np.c_[U, np.ones(80)], Y), intercept=False)
+
+
+def test_a_long_gap_is_told():
+    rewards = changed(Y, slice(20, 45), np.nan)
+    (told,) = check_samples(read_samples(U, rewards), intercept=True)
+    assert told.startswith("rewards 20 to 44 of episode 0 are missing in a row (25 of 80)")
+    assert check_samples(read_samples(U, changed(Y, slice(20, 25), np.nan)), True) == []
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_units_are_undone(intercept):
+    rng = np.random.default_rng(0)
+    samples = read_samples(1000 * U + 7, 0.01 * Y + 3)
+    units = Units.of(samples, intercept, scale=True)
+    scaled = units.apply(samples)
+    np.testing.assert_allclose(np.mean(scaled.actions**2, axis=0), 1)
+    np.testing.assert_allclose(np.mean(scaled.rewards**2, axis=0), 1)
+    model = StateSpace.of(small(), baseline=0.3 if intercept else 0.0)
+    x = rng.standard_normal(2)
+    undone, x_undone = units.undo(model, x)
+    for u, u_scaled in zip(samples.actions, scaled.actions, strict=True):
+        y = undone.c + undone.C @ x_undone + undone.D @ u
+        y_scaled = model.c + model.C @ x + model.D @ u_scaled
+        np.testing.assert_allclose((y - units.y_mean) / units.y_scale, y_scaled, atol=1e-9)
+        x, x_undone = model.A @ x + model.B @ u_scaled, undone.A @ x_undone + undone.B @ u
