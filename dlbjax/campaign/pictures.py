@@ -26,6 +26,7 @@ def effects(model: Model) -> Any:
     )  # fmt: skip
     left.axhline(0, color="black", lw=0.8)
     left.set_xticks(place, names)
+    left.margins(y=0.25)  # room for the legend
     left.set_ylabel(f"{model.reward} per unit spent")
     left.set_title("What one more unit earns", fontsize="medium")
     left.legend(frameon=False, fontsize="small")

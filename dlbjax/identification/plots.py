@@ -1,17 +1,14 @@
 """Figures of a fit."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 
-if TYPE_CHECKING:
-    from dlbjax.identification.fit import Fit
-
 _SHOWN = 12
 
 
-def order(fit: "Fit", axes: Any = None) -> Any:
+def order(fit: Any, axes: Any = None) -> Any:
     """Singular values, and the errors on held-out data where orders were compared.
 
     Args:
