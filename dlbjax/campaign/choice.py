@@ -13,6 +13,7 @@ from dlbjax.problem import Problem
 from dlbjax.result import Results
 from dlbjax.theory import average_reward, optimal_plan
 
+CONSTANT = "best constant allocation"  # as `rehearse` names it
 _DRAWS = 100_000
 
 
@@ -21,7 +22,7 @@ class Option(NamedTuple):
 
     allocation: np.ndarray  # (d,)
     reward: float  # expected reward per round once settled, baseline included
-    std: float  # standard error of what the allocation adds to the baseline
+    std: float  # standard error of that
     probability: float  # that it is the best vertex
 
 
@@ -62,11 +63,12 @@ def choose(model: Model, horizon: int, total: float | None = None, seed: int = 0
     problem = model.problem(total)
     vertices = problem.actions.vertices
     draws = np.random.default_rng(seed).multivariate_normal(
-        problem.h, model.h_covariance, _DRAWS, method="eigh"
+        problem.h, model.covariance[1:, 1:], _DRAWS, method="eigh"
     )
     best = np.argmax(draws @ vertices.T, axis=1)
     shares = np.bincount(best, minlength=len(vertices)) / _DRAWS
-    spread = np.sqrt(np.einsum("ki,ij,kj->k", vertices, model.h_covariance, vertices))
+    row = np.insert(vertices, 0, 1.0, axis=1)  # the baseline counts once
+    spread = np.sqrt(np.einsum("ki,ij,kj->k", row, model.covariance, row))
     options = [
         Option(vertices[i], model.baseline + problem.values[i], spread[i], shares[i])
         for i in np.argsort(-problem.values, kind="stable")
@@ -91,6 +93,6 @@ def rehearse(problem: Problem, horizon: int, seeds: int = 20, **options: Any) ->
         "DynLin-UCB tight": dynlin_ucb_tight(bounds),
         "DynLin-UCB": dynlin_ucb(bounds),
         "Lin-UCB": lin_ucb(bounds),
-        "best constant allocation": clairvoyant(problem),
+        CONSTANT: clairvoyant(problem),
     }
     return simulate(problem, policies, horizon, seeds, **options)

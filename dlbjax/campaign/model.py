@@ -29,7 +29,7 @@ class Model:
       channels: names of the coordinates of actions.
       reward: name of the reward.
       baseline: what every round yields whatever is done.
-      h_covariance: (d, d) how sure h is.
+      covariance: (1 + d, 1 + d) of the estimates of baseline and h: how sure they are.
       fit: how the system was found, for the reader of the file.
     """
 
@@ -40,7 +40,7 @@ class Model:
     channels: tuple[str, ...]
     reward: str
     baseline: float
-    h_covariance: np.ndarray
+    covariance: np.ndarray
     fit: dict[str, Any]
 
     @classmethod
@@ -57,13 +57,13 @@ class Model:
             of what lies beyond.
           total: most spend in a round; by default the mean of the log.
         """
-        if fit.h_covariance is None:
+        if fit.covariance is None:
             raise ValueError(
                 "the fit must be refined (refine=True), so that it knows how sure it is"
             )
         d = len(log.channels)
-        low = np.broadcast_to(real_array("low", low, None), d)
-        high = log.spend.max(axis=0) if high is None else real_array("high", high, None)
+        low = _limit("low", low, d)
+        high = log.spend.max(axis=0) if high is None else _limit("high", high, d)
         spent = float(log.spend.sum(axis=1).mean())
         total = spent if total is None else real_number("total", total)
         s = fit.system
@@ -81,8 +81,8 @@ class Model:
             "dlbjax": version("dlbjax"),
         }
         return cls(
-            system, low, np.broadcast_to(high, d), total, log.channels, log.reward, fit.baseline,
-            fit.h_covariance, about,
+            system, low, high, total, log.channels, log.reward, fit.baseline,
+            fit.covariance, about,
         )  # fmt: skip
 
     def actions(self, total: float | None = None) -> ActionSet:
@@ -105,7 +105,7 @@ class Model:
             },
             "fit": {
                 "channels": list(self.channels), "reward": self.reward, "baseline": self.baseline,
-                "h": s.h.tolist(), "h_covariance": self.h_covariance.tolist(), **self.fit,
+                "h": s.h.tolist(), "covariance": self.covariance.tolist(), **self.fit,
             },
         }  # fmt: skip
         with write_atomically(path) as file:
@@ -117,7 +117,7 @@ def read_model(path: str | Path) -> Model:
     return read_file(path, _model)
 
 
-_OWN = ("channels", "reward", "baseline", "h", "h_covariance")  # keys of `fit` with a meaning here
+_OWN = ("channels", "reward", "baseline", "covariance")  # keys of `fit` with a meaning here
 _SYSTEM = ("A", "B", "omega", "theta", "state_noise", "reward_noise", "x1")
 
 
@@ -131,20 +131,46 @@ def _model(content: Any) -> Model:
     if lacking := [key for key in _OWN if key not in fit]:
         raise ValueError(f"fit lacks {', '.join(lacking)}; make the model anew")
     if not isinstance(fit["reward"], str) or not _are_names(fit["channels"], d):
-        raise ValueError(f"fit.channels must be {d} names, and fit.reward a name")
+        raise ValueError(f"fit.channels must be {d} distinct names, and fit.reward a name")
     low, high = (np.broadcast_to(np.asarray(actions[k], float), d) for k in ("low", "high"))
     return Model(
         system, low, high, float(actions["total"]), tuple(fit["channels"]), fit["reward"],
-        real_number("fit.baseline", fit["baseline"]),
-        real_array("fit.h_covariance", fit["h_covariance"], (d, d)),
-        {key: value for key, value in fit.items() if key not in _OWN},
+        real_number("fit.baseline", fit["baseline"]), _covariance(fit["covariance"], d),
+        _about(fit, d),
     )  # fmt: skip
 
 
+def _covariance(value: Any, d: int) -> np.ndarray:
+    covariance = real_array("fit.covariance", value, (1 + d, 1 + d))
+    least = np.linalg.eigvalsh(covariance)[0]
+    scale = np.abs(covariance).max()
+    if np.abs(covariance - covariance.T).max() > 1e-9 * scale or least < -1e-9 * scale:
+        raise ValueError("fit.covariance must be symmetric and positive semi-definite")
+    return covariance
+
+
+def _about(fit: dict[str, Any], d: int) -> dict[str, Any]:
+    """The rest of what a file says about a fit, as far as a reader is shown it."""
+    about = {key: value for key, value in fit.items() if key not in (*_OWN, "h")}
+    report, told = about.get("report", {}), about.get("warnings", [])
+    if not isinstance(report, dict) or not all(
+        value is None or isinstance(value, int | float) for value in report.values()
+    ):
+        raise ValueError("fit.report must be a table of numbers")
+    if not isinstance(told, list):
+        raise ValueError("fit.warnings must be a list")
+    if "mean_spend" in about:
+        real_array("fit.mean_spend", about["mean_spend"], (d,))
+    return about
+
+
 def _are_names(names: Any, count: int) -> bool:
-    return (
-        isinstance(names, list) and len(names) == count and all(isinstance(n, str) for n in names)
-    )
+    are_text = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    return are_text and len(names) == len(set(names)) == count
+
+
+def _limit(name: str, value: Any, d: int) -> np.ndarray:
+    return np.broadcast_to(real_array(name, value, () if np.ndim(value) == 0 else (d,)), d)
 
 
 def _plain(value: Any) -> Any:

@@ -3,6 +3,7 @@
 import base64
 import html
 import io
+from dataclasses import replace
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -24,10 +25,13 @@ def report(model: Model, choice: Choice, rehearsal: Results) -> str:
     """The page as text. It needs no other file and runs no code."""
     best = choice.options[0]
     horizon = len(choice.plan)
+    drawn = replace(  # matplotlib takes what is between two dollars for a formula
+        model, channels=tuple(map(_literal, model.channels)), reward=_literal(model.reward)
+    )
     figures = [
-        pictures.effects(model),
-        pictures.options(model, choice),
-        pictures.outlook(model, choice),
+        pictures.effects(drawn),
+        pictures.options(drawn, choice),
+        pictures.outlook(drawn, choice),
         rehearsal.plot(title="Learning from scratch on the fitted system").figure,
     ]
     effects, options, outlook, regret = map(_picture, figures)
@@ -73,6 +77,10 @@ effects in proportion to spend, that fade at steady rates. Spend outside the ran
 considered. Made by dlbjax {html.escape(str(model.fit.get("dlbjax", "")))}.</p>
 </body></html>
 """
+
+
+def _literal(name: str) -> str:
+    return name.replace("$", r"\$")
 
 
 def _quality(model: Model) -> str:

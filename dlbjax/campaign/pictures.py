@@ -17,7 +17,7 @@ def effects(model: Model) -> Any:
     """What a unit on every channel earns at once and later, and how soon it has come in."""
     system, names = model.system, model.channels
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.6), layout="constrained")
-    std = np.sqrt(np.diag(model.h_covariance))
+    std = np.sqrt(np.diag(model.covariance)[1:])
     place = np.arange(system.d)
     left.bar(place - 0.2, system.theta, 0.38, color=COLOURS[5], label="at once")
     left.bar(

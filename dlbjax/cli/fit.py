@@ -65,7 +65,10 @@ def _run(args: argparse.Namespace) -> int:
         warnings.simplefilter("always", UserWarning)
         columns = [name.strip() for name in args.actions.split(",")]
         log = read_log(args.data, columns, args.reward, args.date)
-        fit = identify(log.actions, log.rewards, args.order)
+        try:
+            fit = identify(log.actions, log.rewards, args.order, channels=columns)
+        except ValueError as error:
+            raise ValueError(f"{args.data}: {error}") from error
     model = Model.of(fit, log, low=args.low, high=args.high, total=args.budget)
     model.save(args.out)
     print(fit)

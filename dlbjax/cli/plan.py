@@ -64,6 +64,8 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _text(model: Any, choice: Any, rehearsal: Any) -> str:
+    first = next(iter(rehearsal.values()))
+    rounds, runs = first.rounds[-1], len(first.seeds)
     lines = [f"best constant allocations, {model.reward} per round once settled:"]
     heads = [*model.channels, "expected", "std error", "best with"]
     lines.append("".join(f"{head:>12.11}" for head in heads))
@@ -73,19 +75,17 @@ def _text(model: Any, choice: Any, rehearsal: Any) -> str:
         lines.append("".join(f"{cell:>12}" for cell in cells))
     lines += ["", f"best plan over {len(choice.plan)} rounds from today's state:"]
     lines.append("".join(f"{head:>12.11}" for head in ("rounds", *model.channels)))
-    for first, last, allocation in _stretches(choice.plan):
-        rounds = f"{first}" if first == last else f"{first}-{last}"
-        lines.append("".join(f"{c:>12}" for c in (rounds, *(f"{x:.5g}" for x in allocation))))
+    for begin, end, allocation in _stretches(choice.plan):
+        when = f"{begin}" if begin == end else f"{begin}-{end}"
+        lines.append("".join(f"{c:>12}" for c in (when, *(f"{x:.5g}" for x in allocation))))
     lines += [
         f"expected {model.reward} in all: {choice.plan_reward:.6g} with the plan, "
         f"{choice.constant_reward:.6g} with the best constant allocation, "
         f"{choice.baseline_reward:.6g} without spend",
         "",
-        f"{model.reward} lost by learning from scratch, mean of {len(_any(rehearsal).seeds)} runs of "
-        f"{_any(rehearsal).rounds[-1]} rounds:",
+        f"{model.reward} lost against it over {rounds} rounds by learning from scratch, mean of {runs} runs:",
     ]
-    for name, result in rehearsal.items():
-        lines.append(f"{result.summary().mean[-1]:>12.5g}  {name}")
+    lines += [f"{lost:>12.5g}  {name}" for name, lost in _lost(rehearsal).items()]
     return "\n".join(lines)
 
 
@@ -101,13 +101,18 @@ def _json(model: Any, choice: Any, rehearsal: Any) -> str:
         "plan_reward": choice.plan_reward,
         "constant_reward": choice.constant_reward,
         "baseline_reward": choice.baseline_reward,
-        "regret": {name: float(r.summary().mean[-1]) for name, r in rehearsal.items()},
+        "lost_by_learning": _lost(rehearsal),
     }  # fmt: skip
     return json.dumps(content, indent=2, allow_nan=False)
 
 
-def _any(rehearsal: Any) -> Any:
-    return next(iter(rehearsal.values()))
+def _lost(rehearsal: Any) -> dict[str, float]:
+    """What each learner earns less than the best constant allocation, which starts from today, too."""
+    from dlbjax.campaign.choice import CONSTANT
+
+    final = {name: float(result.summary().mean[-1]) for name, result in rehearsal.items()}
+    best = final.pop(CONSTANT)
+    return {name: regret - best for name, regret in final.items()}
 
 
 def _stretches(plan: np.ndarray) -> list[tuple[int, int, np.ndarray]]:

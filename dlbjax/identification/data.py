@@ -1,6 +1,6 @@
 """Logged data: reading and checking it, and the units in which it is fitted."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -9,9 +9,8 @@ import numpy as np
 from dlbjax._arrays import real_array
 from dlbjax.identification.model import StateSpace
 
-_COLLINEAR = (
-    1e-7  # smallest share of the channels' joint spread that counts as a direction of its own
-)
+_FEWEST = 10  # rounds
+_COLLINEAR = 1e-7  # share of a joint spread that still counts as a direction of its own
 _LONG_GAP = 0.1  # share of an episode
 
 
@@ -95,6 +94,13 @@ class Units(NamedTuple):
         R = self.y_scale[:, None] * model.R * self.y_scale
         return StateSpace(model.A, B, C, D, c, model.Q, R), x + shift
 
+    def effects(self, value: np.ndarray) -> np.ndarray:
+        """(1 + d, m + md) the map from c and h of the scaled samples to baseline and h of ⟨value, y⟩."""
+        worth = value * self.y_scale
+        to_h = np.kron(worth, np.diag(1 / self.u_scale))
+        to_baseline = np.concatenate([worth, -self.u_mean @ to_h])
+        return np.vstack([to_baseline, np.hstack([np.zeros((len(to_h), len(worth))), to_h])])
+
 
 def read_samples(actions: Any, rewards: Any) -> Samples:
     """Actions (T, d) and rewards (T,) or (T, m), or lists of them, checked and put together."""
@@ -120,9 +126,18 @@ def read_samples(actions: Any, rewards: Any) -> Samples:
     )
 
 
-def check_samples(samples: Samples, intercept: bool) -> list[str]:
+def check_samples(
+    samples: Samples, intercept: bool, channels: Sequence[str] | None = None
+) -> list[str]:
     """Refuse data from which no system can be told; what to be warned of in the others."""
     y = samples.rewards
+    if len(y) < _FEWEST:
+        raise ValueError(
+            f"there are {len(y)} rounds, too few for any system; give {_FEWEST} or more"
+        )
+    names = [f"u[{i}]" for i in range(samples.d)] if channels is None else list(channels)
+    if len(names) != samples.d:
+        raise ValueError(f"channels must name {samples.d} columns of actions; got {len(names)}")
     for k in range(samples.m):
         name = "rewards" if samples.m == 1 else f"column {k} of rewards"
         seen = y[~np.isnan(y[:, k]), k]
@@ -132,7 +147,8 @@ def check_samples(samples: Samples, intercept: bool) -> list[str]:
             raise ValueError(
                 f"{name}: every value is {seen[0]:g}; a constant holds no information on the system"
             )
-    _check_channels(samples.actions, intercept)
+    _check_outputs(y)
+    _check_channels(samples.actions, intercept, names)
     warnings = []
     for i, (_, rewards) in enumerate(samples.episodes()):
         first, length = _longest_gap(np.isnan(rewards).any(axis=1))
@@ -185,14 +201,25 @@ def _dimensions(value: Any) -> int | None:
         return None
 
 
-def _check_channels(u: np.ndarray, intercept: bool) -> None:
+def _check_outputs(y: np.ndarray) -> None:
+    """Outputs must not repeat each other, or their noise has no density."""
+    known = y[~np.isnan(y).any(axis=1)]
+    if y.shape[1] > 1 and len(known) > y.shape[1]:
+        apart = (known - known.mean(axis=0)) / np.maximum(known.std(axis=0), 1e-300)
+        if np.linalg.eigvalsh(apart.T @ apart / len(apart))[0] < _COLLINEAR:
+            raise ValueError(
+                "columns of rewards are collinear: one of them can be computed from the others; leave it out"
+            )
+
+
+def _check_channels(u: np.ndarray, intercept: bool, names: list[str]) -> None:
     """The channels, with the constant if there is a baseline, must be linearly independent."""
     spread = np.ptp(u, axis=0)
     constant = np.flatnonzero((spread == 0) & (intercept | ~u.any(axis=0)))
     if len(constant):
         raise ValueError(
-            f"column {constant[0]} of actions never changes (it is always {u[0, constant[0]]:g}), so "
-            "its effect cannot be told from the baseline; leave the column out"
+            f"{names[constant[0]]} of the actions never changes (it is always {u[0, constant[0]]:g}), so "
+            "its effect cannot be told from the baseline; leave it out"
         )
     centred = u - u.mean(axis=0) if intercept else u
     size = np.sqrt((centred**2).sum(axis=0))
@@ -201,11 +228,11 @@ def _check_channels(u: np.ndarray, intercept: bool) -> None:
         weights = vectors[:, 0] / size
         weights = weights / np.abs(weights).max()
         involved = np.flatnonzero(np.abs(weights) > 1e-3)
-        total = " + ".join(f"{weights[i]:.3g}·u[{i}]" for i in involved).replace("+ -", "− ")
-        known, hint = ("constant", ", or pass intercept=False") if intercept else ("zero", "")
+        total = " + ".join(f"{weights[i]:.3g}·{names[i]}" for i in involved).replace("+ -", "− ")
+        known = "constant" if intercept else "zero"
         raise ValueError(
-            f"columns {', '.join(map(str, involved))} of actions are collinear: {total} is {known}. "
-            f"Their effects cannot be told apart; leave one of them out{hint}"
+            f"{', '.join(names[i] for i in involved)} of the actions are collinear: {total} is {known}. "
+            "Their effects cannot be told apart; leave one of them out"
         )
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,17 +16,24 @@ from dlbjax.identification.data import Samples, Units, check_samples, read_sampl
 from dlbjax.identification.ho_kalman import Realisation, hankel_singular_values, realise
 from dlbjax.identification.kalman import Innovations, Rounds, innovations, log_density
 from dlbjax.identification.model import StateSpace
-from dlbjax.identification.order import Candidate, choose_order, compare_orders, default_lags
+from dlbjax.identification.order import (
+    Candidate,
+    check_order,
+    choose_order,
+    compare_orders,
+    default_lags,
+)
 from dlbjax.identification.parameters import rough
 from dlbjax.identification.predict import starting_states
 from dlbjax.identification.refine import maximise
-from dlbjax.identification.regression import Method, excitation, regress
+from dlbjax.identification.regression import Method, enough_rows, excitation, regress
 from dlbjax.identification.report import Report, explained, free_run, ljung_box
 from dlbjax.identification.steady import steady_covariance
 from dlbjax.problem import Problem
 from dlbjax.system import System
 
 _POOR = 1e-5  # share of their spread by which actions must differ from what their past foretells
+_LITTLE = 0.05  # R² in free run below which the model is said to explain hardly anything
 _COLOURED = 1e-6  # p-value below which one-step errors are said to be correlated,
 _EXACT = 1e-6  # unless this is all that they leave of the rewards' variance
 
@@ -37,8 +45,8 @@ class Fit:
     Attributes:
       system: the system, whose noise levels are fitted and whose x1 is where the first episode starts.
       baseline: level c that adds to every reward.
-      h_covariance: (d, d) covariance of the estimate of `system.h`, the inverse of the information
-        at the maximum of the likelihood; None without refinement.
+      covariance: (1 + d, 1 + d) covariance of the estimates of the baseline and of `system.h`, the
+        inverse of the information at the maximum of the likelihood; None without refinement.
       state: (n,) the state predicted for the round after the last.
       order: number of states n.
       order_reason: why this order.
@@ -53,7 +61,7 @@ class Fit:
 
     system: System
     baseline: float
-    h_covariance: np.ndarray | None
+    covariance: np.ndarray | None
     state: np.ndarray
     order: int
     order_reason: str
@@ -64,6 +72,11 @@ class Fit:
     model: StateSpace
     x1: np.ndarray
     lags: int
+
+    @property
+    def h_covariance(self) -> np.ndarray | None:
+        """(d, d) covariance of the estimate of h; None without refinement."""
+        return None if self.covariance is None else self.covariance[1:, 1:]
 
     @property
     def h_std(self) -> np.ndarray | None:
@@ -101,7 +114,8 @@ class Fit:
         lines = [
             f"Fit of order {self.order} to {report.samples} rounds ({report.missing} rewards missing)",
             f"  h           {', '.join(h)}",
-            f"  baseline    {self.baseline:.4g}",
+            f"  baseline    {self.baseline:.4g}"
+            + ("" if self.covariance is None else f" ± {self.covariance[0, 0] ** 0.5:.2g}"),
             f"  ρ(A), Φ(A)  {report.rho:.4g}, {report.phi:.4g}",
             f"  noise       reward {self.system.reward_noise:.3g}, state "
             f"{np.sqrt(np.trace(self.system.state_noise)):.3g}",
@@ -127,6 +141,7 @@ def identify(
     seed: int = 0,
     ridge: float = 1e-8,
     value: Array = None,
+    channels: Sequence[str] | None = None,
     progress: bool | None = None,
 ) -> Fit:
     """Identify a system from logged actions and rewards.
@@ -152,6 +167,7 @@ def identify(
       seed: of those random changes.
       ridge: penalty of the regression, per round and in the units of the fit.
       value: (m,) what a unit of each output is worth as a reward; ones by default.
+      channels: names of the action coordinates, for messages.
       progress: show a progress bar; by default where standard error is a terminal and the call is not
         over within two seconds.
 
@@ -177,13 +193,22 @@ def identify(
     seed = whole_number("seed", seed, at_least=0)
     samples = read_samples(actions, rewards)
     value = real_array("value", np.ones(samples.m) if value is None else value, (samples.m,))
-    told = check_samples(samples, intercept)
+    told = check_samples(samples, intercept, channels)
+    if n is not None:
+        check_order(n, samples)
     units = Units.of(samples, intercept, scale)
     scaled = units.apply(samples)
     how = Method(method == "closed_loop", intercept, ridge)
     if lags is None:
         lags = default_lags(scaled, n, how.closed_loop)
     lags = whole_number("lags", lags, at_least=2)
+    if how.closed_loop and not enough_rows(samples, lags, how):
+        how = how._replace(closed_loop=False)
+        told.append(
+            "too many rewards are missing for a regression on past ones: the first estimate is from the "
+            "actions alone, which need not have been chosen without regard to the rewards. "
+            + ("It was refined all the same" if refine else "Refine it, or pass fewer lags")
+        )
     table, reason = [], "as asked for"
     if n is None:
         table = compare_orders(scaled, lags, how)
@@ -200,8 +225,8 @@ def identify(
         starts = _starts(first, scaled, lags, restarts, seed, how)
         found = maximise(starts, scaled, intercept=intercept, progress=progress)
         model, x1 = units.undo(found.model, found.x1)
-        worth = np.kron(value * units.y_scale, np.diag(1 / units.u_scale))
-        covariance = worth @ found.h_covariance @ worth.T
+        effects = units.effects(value)
+        covariance = effects @ found.covariance @ effects.T
     else:
         model, x1 = units.undo(*rough(first, scaled))
     size = _state_size(model.system(value, x1[0]))
@@ -216,7 +241,7 @@ def identify(
     return Fit(
         system=model.system(value, x1[0]),
         baseline=float(value @ model.c),
-        h_covariance=covariance,
+        covariance=covariance,
         state=state,
         order=n,
         order_reason=reason,
@@ -309,6 +334,11 @@ def _doubts(excitation: float, first: Realisation, report: Report, refined: bool
         what = "it was the start of the refinement" if refined else "refine it, or lower the order"
         doubts.append(
             f"the first estimate of A had spectral radius {first.radius:.4g} and was shrunk; {what}"
+        )
+    if report.r2_free_run < _LITTLE:
+        doubts.append(
+            f"the actions explain {max(report.r2_free_run, 0):.0%} of the rewards' ups and downs: look for "
+            "outliers, for another cause of them, and whether rows of actions and rewards belong together"
         )
     exact = report.r2_one_step > 1 - _EXACT
     if refined and report.whiteness < _COLOURED and not exact:

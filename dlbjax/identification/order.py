@@ -27,6 +27,18 @@ class Candidate(NamedTuple):
     held_out: int
 
 
+def check_order(order: int, samples: Samples) -> None:
+    """Refuse an order with so many free parameters that the data could not tell them."""
+    d, m = samples.d, samples.m
+    free = order * (d + 2 * m) + m * d + m  # up to a change of the state's coordinates
+    known = samples.rewards.size - samples.missing
+    if 2 * free > known:
+        raise ValueError(
+            f"order {order} has {free} free parameters, too many for {known} rewards; pass a smaller "
+            "order or more data"
+        )
+
+
 def default_lags(samples: Samples, order: int | None, closed_loop: bool) -> int:
     """P = (N/(d+m))^{0.4}: cutting off the regression costs less and less, coefficients always cost.
 

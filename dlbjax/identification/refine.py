@@ -27,11 +27,11 @@ _STEPS = 60  # or after this many
 
 
 class Refined(NamedTuple):
-    """The most likely model, the states its episodes start from, and how sure its h is."""
+    """The most likely model, the states its episodes start from, and how sure its effects are."""
 
     model: StateSpace
     x1: np.ndarray  # (E, n)
-    h_covariance: np.ndarray  # (md, md) of the (m, d) array h, row by row
+    covariance: np.ndarray  # (m + md, m + md) of c and of the (m, d) array h, row by row
 
 
 def maximise(
@@ -64,7 +64,7 @@ def maximise(
                 "the likelihood is not finite at any starting point; pass refine=False, a smaller "
                 "order, or scale=True"
             )
-        slope = np.asarray(_slope_of_h(parameters))
+        slope = np.asarray(_slope_of_effects(parameters))
         model = jax.tree.map(np.asarray, model_of(parameters))
     return Refined(model, np.asarray(x1), slope @ spread @ slope.T)
 
@@ -103,7 +103,12 @@ def _moved(
 
 
 @jax.jit
-def _slope_of_h(parameters: Parameters) -> Array:
-    """(md, p) derivative of h."""
+def _slope_of_effects(parameters: Parameters) -> Array:
+    """(m + md, p) derivative of c and h."""
     flat, unravel = ravel_pytree(parameters)
-    return jax.jacfwd(lambda flat: unravel(flat).model().h.ravel())(flat)
+
+    def effects(flat: Array) -> Array:
+        model = unravel(flat).model()
+        return jnp.concatenate([model.c, model.h.ravel()])
+
+    return jax.jacfwd(effects)(flat)

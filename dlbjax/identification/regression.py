@@ -9,6 +9,7 @@ dies out, so that p lags suffice. On inputs alone, y_t = c + D u_t + Î£ C A^{iâˆ
 noise is coloured and the actions must not depend on the rewards: the open loop.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -73,18 +74,15 @@ def regress(samples: Samples, lags: int, method: Method) -> Regression:
     size = coefficients(lags, d, past)
     gram = np.zeros((size + m, size + m))
     rows = 0
-    for u, y in samples.episodes():
-        for first in range(lags, len(u), _ROWS):
-            table = _table(u, y, first, min(first + _ROWS, len(u)), lags, method.closed_loop)
-            table = table[~np.isnan(table).any(axis=1)]
-            gram += table.T @ table
-            rows += len(table)
+    for table in _tables(samples, lags, method.closed_loop):
+        gram += table.T @ table
+        rows += len(table)
     columns = slice(0 if method.intercept else 1, size)
     needed = size - columns.start
     if rows <= needed:
         raise ValueError(
             f"only {rows} rounds have a reward and {lags} lags before it, too few for {needed} "
-            f"coefficients; pass fewer lags (now {lags}), a smaller order, or more data"
+            f"coefficients; pass a smaller order or more data, or fewer lags than {lags}"
         )
     penalty = method.ridge * rows * np.eye(size)
     penalty[0, 0] = 0.0
@@ -100,6 +98,13 @@ def regress(samples: Samples, lags: int, method: Method) -> Regression:
         past=gram[1 + d : size, 1 + d : size] / rows,
         rows=rows,
     )
+
+
+def enough_rows(samples: Samples, lags: int, method: Method) -> bool:
+    """Whether there are at least two rounds to regress on for each coefficient."""
+    k = samples.d + samples.m if method.closed_loop else samples.d
+    rows = sum(len(table) for table in _tables(samples, lags, method.closed_loop))
+    return rows >= 2 * coefficients(lags, samples.d, k)
 
 
 def coefficients(lags: int, d: int, k: int) -> int:
@@ -123,6 +128,14 @@ def excitation(regression: Regression, d: int) -> float:
     across = square[d:, :d]
     left = np.diag(now - across.T @ np.linalg.lstsq(before, across)[0])
     return float(np.min(left / np.diag(now)))
+
+
+def _tables(samples: Samples, lags: int, closed_loop: bool) -> Iterator[np.ndarray]:
+    """The rows of the regression in which nothing is missing, some at a time."""
+    for u, y in samples.episodes():
+        for first in range(lags, len(u), _ROWS):
+            table = _table(u, y, first, min(first + _ROWS, len(u)), lags, closed_loop)
+            yield table[~np.isnan(table).any(axis=1)]
 
 
 def _table(

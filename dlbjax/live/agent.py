@@ -31,7 +31,9 @@ class _Now(NamedTuple):
 class Agent:
     """A policy in charge of a real campaign, round by round.
 
-    It decides as the policy does in a simulation with that seed and the same rewards. With a `path` every
+    It decides as the policy does in a simulation with that seed and the same rewards; one that draws
+    random numbers does so if the simulation reports the last round only (`rounds=[horizon]`), because
+    reports are part of what a seed means there. With a `path` every
     allocation and every reward is on the disk before `ask` or `tell` returns, and making an agent with
     the path of an earlier one goes on where that one was, whether it ended, was killed or lost power:
 

@@ -56,7 +56,8 @@ class Decision(NamedTuple):
 class Decisions:
     """The decisions of a policy, each made when the rewards of those before are known.
 
-    They are those of a simulated run with that seed which records its rewards: params, plan and random
+    They are those of a simulated run with that seed which records its rewards and reports the last round
+    only: params, plan and random
     numbers are the same, in float64. One compiled loop makes a single decision as it makes a thousand,
     so that a run which is replayed is the same to the last bit.
     """

@@ -12,11 +12,13 @@ SYSTEM = dlb.System(
 
 
 def model(**changes):
-    spread = np.array([[0.04, 0.01, 0.0], [0.01, 0.09, 0.0], [0.0, 0.0, 0.01]])
+    spread = np.zeros((4, 4))
+    spread[1:, 1:] = [[0.04, 0.01, 0.0], [0.01, 0.09, 0.0], [0.0, 0.0, 0.01]]
+    spread[0] = spread[:, 0] = [0.25, -0.05, 0.0, 0.0]
     fields = {
         "system": SYSTEM, "low": np.zeros(3), "high": np.array([2.0, 1.0, 1.0]), "total": 2.5,
         "channels": ("fb", "google", "bing"), "reward": "sales", "baseline": 7.0,
-        "h_covariance": spread,
+        "covariance": spread,
         "fit": {"report": {"samples": 10, "r2_one_step": 0.9}, "warnings": ["look <here>"]},
     }  # fmt: skip
     return Model(**{**fields, **changes})

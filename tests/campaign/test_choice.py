@@ -37,12 +37,14 @@ def test_probabilities_and_errors():
         [gap, SYSTEM.h[0]], cov=[[spread**2, 0.03], [0.03, 0.04]]
     )
     assert options[1.0, 0.0, 0.0].probability == pytest.approx(positive, abs=0.016)
-    assert options[1.0, 0.0, 0.0].std == pytest.approx(0.2)
+    # Var(c + h₁) = 0.25 + 0.04 − 2·0.05, and Var(c) where nothing is spent
+    assert options[1.0, 0.0, 0.0].std == pytest.approx(np.sqrt(0.19))
+    assert options[0.0, 0.0, 0.0].std == pytest.approx(0.5)
     assert sum(o.probability for o in options.values()) == pytest.approx(1.0)
 
 
 def test_a_certain_h_leaves_no_doubt():
-    choice = choose(model(h_covariance=np.zeros((3, 3))), 3)
+    choice = choose(model(covariance=np.zeros((4, 4))), 3)
     assert [o.probability for o in choice.options][:2] == [1.0, 0.0]
 
 

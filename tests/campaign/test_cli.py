@@ -41,7 +41,7 @@ def test_from_a_table_to_a_decision(tmp_path, capsys):
     assert "Fit of order 1 to 400 rounds (2 rewards missing)" in printed
     assert printed.splitlines()[-1] == "model.json"
     found = read_model("model.json")
-    std = np.sqrt(np.diag(found.h_covariance))
+    std = np.sqrt(np.diag(found.covariance)[1:])
     assert np.all(np.abs(found.system.h - [0.02, 0.075]) < 5 * std)  # 1e-6 for each
     assert np.all(std < 0.005)
     assert found.baseline == pytest.approx(5, abs=0.3)
@@ -60,7 +60,8 @@ def test_from_a_table_to_a_decision(tmp_path, capsys):
     assert answer["allocations"][0]["allocation"] == best.options[0].allocation.tolist() == [0, 50]
     assert answer["plan"] == best.plan.tolist()
     assert answer["plan_reward"] == best.plan_reward
-    assert set(answer["regret"]) > {"Lin-UCB"}
+    assert set(answer["lost_by_learning"]) == {"DynLin-UCB tight", "DynLin-UCB", "Lin-UCB"}
+    assert min(answer["lost_by_learning"].values()) > 0
 
     assert main(["run", "model.json", "--policy", "myopic", "--horizon", "10", "--seeds", "2"]) == 0
 

@@ -14,7 +14,7 @@ def test_what_is_written_is_read_back(tmp_path):
     one, path = model(), tmp_path / "model.json"
     one.save(path)
     again = read_model(path)
-    for name in ("low", "high", "h_covariance"):
+    for name in ("low", "high", "covariance"):
         np.testing.assert_array_equal(getattr(again, name), getattr(one, name))
     for name in ("A", "B", "omega", "theta", "state_noise", "reward_noise", "x1"):
         np.testing.assert_array_equal(getattr(again.system, name), getattr(SYSTEM, name))
@@ -54,10 +54,24 @@ def changed(path, change):
         (lambda c: c.update(fit=[1]), "holds a problem but no model"),
         (lambda c: c.update(actions={"kind": "simplex", "d": 3}), "holds a problem but no model"),
         (lambda c: c["fit"].pop("baseline"), "fit lacks baseline"),
-        (lambda c: c["fit"].update(channels=["a", "b"]), "fit.channels must be 3 names"),
-        (lambda c: c["fit"].update(channels=["a", "b", 3]), "fit.channels must be 3 names"),
+        (lambda c: c["fit"].update(channels=["a", "b"]), "fit.channels must be 3 distinct names"),
+        (
+            lambda c: c["fit"].update(channels=["a", "b", 3]),
+            "fit.channels must be 3 distinct names",
+        ),
         (lambda c: c["fit"].update(reward=3), "fit.reward a name"),
-        (lambda c: c["fit"].update(h_covariance=[[1]]), "fit.h_covariance must have shape"),
+        (
+            lambda c: c["fit"].update(channels=["a", "a", "b"]),
+            "fit.channels must be 3 distinct names",
+        ),
+        (lambda c: c["fit"].update(covariance=[[1]]), "fit.covariance must have shape"),
+        (lambda c: c["fit"]["covariance"][0].__setitem__(1, 9.0), "must be symmetric"),
+        (lambda c: c["fit"].update(covariance=(-np.eye(4)).tolist()), "positive semi-definite"),
+        (lambda c: c["fit"].update(report=[1]), "fit.report must be a table of numbers"),
+        (lambda c: c["fit"].update(report={"rho": "x"}), "fit.report must be a table of numbers"),
+        (lambda c: c["fit"].update(warnings=5), "fit.warnings must be a list"),
+        (lambda c: c["fit"].update(mean_spend=[1]), "fit.mean_spend must have shape"),
+        (lambda c: c["fit"].update(mean_spend=["1", "2", "3"]), "fit.mean_spend must hold"),
         (lambda c: c["fit"].update(baseline="7"), "fit.baseline must hold real numbers"),
         (lambda c: c["system"].update(A=[[2.0]]), "must"),
         (lambda c: c["actions"].pop("total"), "lacks the key 'total'"),

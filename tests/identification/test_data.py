@@ -33,9 +33,9 @@ def changed(array, place, value):
         (U, np.full(80, np.nan), r"^rewards: every value is missing"),
         (U, np.c_[Y, np.full(80, np.nan)], r"^column 1 of rewards: every value is missing"),
         (U, np.ones(80), r"^rewards: every value is 1; a constant holds no information"),
-        (changed(U, (slice(None), 1), 4.0), Y, r"^column 1 of actions never changes.*always 4"),
-        (np.c_[U, 2 * U[:, 0]], Y, r"^columns 0, 2 of actions are collinear: .* is constant"),
-        (np.c_[U, 1 - U.sum(1)], Y, r"^columns 0, 1, 2 of actions are collinear.*intercept=False"),
+        (changed(U, (slice(None), 1), 4.0), Y, r"^u\[1\] of the actions never changes.*always 4"),
+        (np.c_[U, 2 * U[:, 0]], Y, r"^u\[0\], u\[2\] of the actions are collinear: .* is constant"),
+        (np.c_[U, 1 - U.sum(1)], Y, r"^u\[0\], u\[1\], u\[2\] of the actions are collinear"),
         (
             [U, U],
             Y,
@@ -48,7 +48,9 @@ def changed(array, place, value):
             r"^episode 1 has 1 action and 1 reward columns, episode 0 has 2 and 1",
         ),
         ([U, U], [Y, Y[:5]], r"^actions of episode 1 have 80 rows and rewards 5"),
-        (U[:12], Y[:12], r"only . rounds have a reward and .* lags before it, too few"),
+        (U[:9], Y[:9], r"there are 9 rounds, too few for any system; give 10 or more"),
+        (U[:12], Y[:12], r"order 2 has 11 free parameters, too many for 12 rewards"),
+        (U, np.c_[Y, 2 * Y + 1], r"^columns of rewards are collinear"),
     ],
 )
 def test_bad_data_is_refused_with_what_is_wrong(actions, rewards, message):
@@ -73,6 +75,15 @@ def test_bad_data_is_refused_with_what_is_wrong(actions, rewards, message):
 def test_bad_options_are_refused(option, message):
     with pytest.raises(ValueError, match=message):
         dlb.identify(U, Y, **option)
+
+
+def test_channels_are_named():
+    with pytest.raises(
+        ValueError, match=r"^fb, bing of the actions are collinear: .*fb .*bing is constant"
+    ):
+        dlb.identify(np.c_[U, 2 * U[:, 0]], Y, 2, channels=["fb", "google", "bing"])
+    with pytest.raises(ValueError, match="channels must name 2 columns"):
+        dlb.identify(U, Y, 2, channels=["fb"])
 
 
 def test_a_constant_channel_is_welcome_where_there_is_no_baseline():

@@ -69,6 +69,13 @@ def test_standard_errors_are_right():
     total = sum(distance(fit, SYSTEM.h) for fit in fits)
     low, high = scipy.stats.chi2(2 * len(fits)).ppf([5e-5, 1 - 5e-5])
     assert low < total < high
+    # The level at the mean action is known far better than the baseline, which goes against h.
+    row = np.array([1.0, 0.5, 0.5])
+    off = [row @ np.r_[fit.baseline, fit.system.h - SYSTEM.h] for fit in fits]
+    variances = [row @ fit.covariance @ row for fit in fits]
+    low, high = scipy.stats.chi2(len(fits)).ppf([5e-5, 1 - 5e-5])
+    assert low < np.sum(np.square(off) / variances) < high
+    assert np.mean(variances) < 0.1 * np.mean([fit.covariance[0, 0] for fit in fits])
 
 
 @pytest.mark.parametrize("scale", [True, False])
@@ -255,3 +262,13 @@ def test_a_given_order_has_one_panel(fit):
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), fit.singular_values[:12])
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("Number", "Hankel singular value")
     plt.close("all")
+
+
+@pytest.mark.slow
+def test_rewards_that_are_missing_every_weekend():
+    """No stretch is long enough for past rewards, so the start is from the actions alone."""
+    actions, rewards = logged(SYSTEM, seed=3)
+    rewards[np.arange(600) % 7 > 4] = np.nan
+    with pytest.warns(UserWarning, match="the first estimate is from the actions alone"):
+        found = dlb.identify(actions, rewards, 2, restarts=1)
+    assert distance(found, SYSTEM.h) < scipy.stats.chi2(2).ppf(1 - 1e-6)
