@@ -2,7 +2,7 @@
 
 from importlib.metadata import version as _version
 
-from dlbjax import actions, campaign, problems, theory
+from dlbjax import actions, campaign, problems, sensitivity, theory
 from dlbjax.actions import ActionSet
 from dlbjax.bounds import Bounds
 from dlbjax.engine.settings import Noise
@@ -69,6 +69,7 @@ __all__ = [
     "planned",
     "problems",
     "read_problem",
+    "sensitivity",
     "simulate",
     "theory",
     "ucb1",

@@ -88,6 +88,14 @@ def whole_number(name: str, value: Any, *, at_least: int, at_most: int | None = 
     return int(value)
 
 
+def count_of_rounds(name: str, value: Array, *, at_least: int) -> Array:
+    """A number of rounds, or an array of them, not below a limit; or a ValueError naming it."""
+    rounds = real_array(name, value, None)
+    if not is_traced(rounds) and np.any(rounds < at_least):
+        raise ValueError(f"{name} must be >= {at_least}; got {float(np.min(rounds)):g}")
+    return rounds
+
+
 def _fits(got: tuple[int, ...], shape: tuple[int | None, ...]) -> bool:
     return len(got) == len(shape) and all(
         want is None or want == size for want, size in zip(shape, got, strict=True)

@@ -142,22 +142,7 @@ def budget(low: Array, high: Array, total: float) -> ActionSet:
     >>> len(dlb.actions.budget(0.0, [1, 1, 1], total=1.5))     # the paper's action set
     10
     """
-    low, high = _limits("low", low), _limits("high", high)
-    d = max(low.size, high.size)
-    low = np.broadcast_to(low, d) if low.ndim == 0 else real_array("low", low, (d,))
-    high = np.broadcast_to(high, d) if high.ndim == 0 else real_array("high", high, (d,))
-    total = real_number("total", total)
-    if np.any(low > high):
-        i = int(np.argmax(low > high))
-        raise ValueError(f"low must not exceed high; coordinate {i} has {low[i]:g} > {high[i]:g}")
-    if low.sum() > total + _TOLERANCE * max(1.0, abs(total)):
-        raise ValueError(
-            f"total must cover the lower limits, which sum to {low.sum():g}; got {total:g}"
-        )
-    eye = np.eye(d)
-    return polytope(
-        np.concatenate([eye, -eye, np.ones((1, d))]), np.concatenate([high, -low, [total]])
-    )
+    return polytope(*budget_constraints(low, high, total))
 
 
 def polytope(G: Array, g: Array, A_eq: Array = None, b_eq: Array = None) -> ActionSet:
@@ -171,16 +156,8 @@ def polytope(G: Array, g: Array, A_eq: Array = None, b_eq: Array = None) -> Acti
     >>> triangle.vertices.tolist()
     [[0.0, 0.0], [0.0, 1.0], [2.0, 0.0]]
     """
-    G = real_array("G", G, (None, None))
-    m, d = G.shape
-    g = real_array("g", g, (m,))
-    if (A_eq is None) != (b_eq is None):
-        raise ValueError("A_eq and b_eq go together; got only one of them")
-    A_eq = np.zeros((0, d)) if A_eq is None else real_array("A_eq", A_eq, (None, d))
-    b_eq = np.zeros(0) if b_eq is None else real_array("b_eq", b_eq, (len(A_eq),))
-    if d == 0:
-        raise ValueError("G must have at least one column (one per action coordinate); got none")
-
+    G, g, A_eq, b_eq = constraints(G, g, A_eq, b_eq)
+    d = G.shape[1]
     G, g = _unit_rows("G", G, g, lambda g: g < 0)
     A_eq, b_eq = _unit_rows("A_eq", A_eq, b_eq, lambda b: b != 0)
     # Tolerances are absolute in the solvers, so the set is first brought to the size of one.
@@ -195,6 +172,40 @@ def polytope(G: Array, g: Array, A_eq: Array = None, b_eq: Array = None) -> Acti
         centre, half = centre + half * shift, half * shrink
     vertices = centre + half * _vertices(set_.seen_from(centre, half))
     return ActionSet(_tidy(vertices))
+
+
+def budget_constraints(low: Array, high: Array, total: float) -> tuple[np.ndarray, np.ndarray]:
+    """G and g of a budget set: high, low and total limits, in this order."""
+    low, high = _limits("low", low), _limits("high", high)
+    d = max(low.size, high.size)
+    low = np.broadcast_to(low, d) if low.ndim == 0 else real_array("low", low, (d,))
+    high = np.broadcast_to(high, d) if high.ndim == 0 else real_array("high", high, (d,))
+    total = real_number("total", total)
+    if np.any(low > high):
+        i = int(np.argmax(low > high))
+        raise ValueError(f"low must not exceed high; coordinate {i} has {low[i]:g} > {high[i]:g}")
+    if low.sum() > total + _TOLERANCE * max(1.0, abs(total)):
+        raise ValueError(
+            f"total must cover the lower limits, which sum to {low.sum():g}; got {total:g}"
+        )
+    eye = np.eye(d)
+    return np.concatenate([eye, -eye, np.ones((1, d))]), np.concatenate([high, -low, [total]])
+
+
+def constraints(
+    G: Array, g: Array, A_eq: Array = None, b_eq: Array = None
+) -> tuple[np.ndarray, ...]:
+    """G, g, A_eq and b_eq of a polytope with their shapes checked; no equalities are no rows."""
+    G = real_array("G", G, (None, None))
+    m, d = G.shape
+    g = real_array("g", g, (m,))
+    if (A_eq is None) != (b_eq is None):
+        raise ValueError("A_eq and b_eq go together; got only one of them")
+    A_eq = np.zeros((0, d)) if A_eq is None else real_array("A_eq", A_eq, (None, d))
+    b_eq = np.zeros(0) if b_eq is None else real_array("b_eq", b_eq, (len(A_eq),))
+    if d == 0:
+        raise ValueError("G must have at least one column (one per action coordinate); got none")
+    return G, g, A_eq, b_eq
 
 
 class _Constraints(NamedTuple):

@@ -47,6 +47,10 @@ class Bounds:
         Φ̄ is sup_τ ‖A^τ‖₂ρ̄^{−τ}, the constant the proofs need for the ρ̄ in use; where ρ̄ < ρ(A) no such
         constant exists and Φ(A) stands in for it. X is Φ̄(‖x₁‖ + BU/(1−ρ̄)); the paper has x₁ = 0.
 
+        They can be differentiated wherever norms can. At x₁ = 0, and without noise, the derivatives by
+        x₁ and by the noise are NaN; where ρ̄ = ρ(A) or the largest norm is attained twice, there are
+        kinks.
+
         Args:
           problem: the bandit.
           rho_bar: upper bound on ρ(A), one or several; ρ(A) by default.
@@ -95,7 +99,12 @@ class Bounds:
     @property
     def noise_variance(self) -> Array:
         """σ̄² = σ²(1 + Ω²Φ̄²/(1−ρ̄²)), of a reward's noise with what the state carries over."""
-        return self.sigma**2 * (1 + self.Omega**2 * self.Phi**2 / (1 - self.rho**2))
+        return self.sigma**2 * self.noise_ratio
+
+    @property
+    def noise_ratio(self) -> Array:
+        """σ̄²/σ² = 1 + Ω²Φ̄²/(1−ρ̄²), how much the state's noise adds to that of a reward."""
+        return 1 + self.Omega**2 * self.Phi**2 / (1 - self.rho**2)
 
     @property
     def reward_bound(self) -> Array:

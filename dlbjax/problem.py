@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dlbjax._arrays import Array
+from dlbjax._arrays import Array, is_traced, namespace
 from dlbjax.actions import ActionSet
 from dlbjax.system import System
 
@@ -18,6 +18,10 @@ class Problem:
     >>> problem = dlb.problems.synthetic()
     >>> problem.optimal_action, round(problem.optimal_value, 6)
     (array([1. , 0.5, 0. ]), 0.8125)
+
+    Under a JAX transformation the system may hold tracers. J* then has the derivatives of J(u*) with u*
+    fixed (the envelope theorem); where several vertices tie, those of the first, and
+    `dlbjax.sensitivity.of` reports the others.
     """
 
     system: System
@@ -49,21 +53,23 @@ class Problem:
 
     @cached_property
     def optimal_index(self) -> int:
-        """Index of u*; among vertices within 1e-12 of the best, the first."""
+        """Index of u*; among vertices that tie with the best, the first."""
         return best_index(self.values)
 
     @property
-    def optimal_action(self) -> np.ndarray:
+    def optimal_action(self) -> Array:
         """u* = argmax J(u), the action an optimal policy plays for ever."""
-        return self.actions.vertices[self.optimal_index]
+        xp = namespace(self.optimal_index)
+        return xp.asarray(self.actions.vertices)[self.optimal_index]
 
     @property
     def optimal_value(self) -> float:
         """J* = J(u*)."""
-        return float(self.values[self.optimal_index])
+        value = self.values[self.optimal_index]
+        return value if is_traced(value) else float(value)
 
     @property
-    def gaps(self) -> np.ndarray:
+    def gaps(self) -> Array:
         """J* − J(u) at every vertex."""
         return self.optimal_value - self.values
 
@@ -73,6 +79,23 @@ class Problem:
         return self.actions.vertices[best_index(self.actions.vertices @ self.system.theta)]
 
 
-def best_index(values: np.ndarray) -> int:
-    """The first index whose value is within 1e-12 of the largest, so that rounding decides nothing."""
-    return int(np.argmax(values >= np.max(values) - 1e-12))
+def best_index(values: Array) -> Array:
+    """The first index whose value ties with the largest, so that rounding decides nothing."""
+    index = namespace(values).argmax(ties(values))
+    return index if is_traced(index) else int(index)
+
+
+def ties(values: Array, among: Array = True) -> Array:
+    """Which values are within 1e-12 of the largest, relative to the largest magnitude.
+
+    Args:
+      values: (K,) numbers.
+      among: (K,) which of them take part; where none does, none is among the largest.
+
+    >>> ties(np.array([3.0, 1.0, 3.0 - 1e-15])).tolist()
+    [True, False, True]
+    """
+    xp = namespace(values, among)
+    tolerance = 1e-12 * xp.max(xp.abs(values))
+    largest = xp.max(xp.where(among, values, -np.inf))
+    return among & (values >= largest - tolerance)

@@ -10,8 +10,16 @@ theorem as printed is false (see dlbjax/ERRATA.md). Dividing c₁ by ρ̄ mends 
 
 import numpy as np
 
-from dlbjax._arrays import Array, namespace
-from dlbjax.bounds import Bounds
+from dlbjax._arrays import (
+    Array,
+    count_of_rounds,
+    is_traced,
+    namespace,
+    real_array,
+    real_number,
+    whole_number,
+)
+from dlbjax.bounds import Bounds, check
 
 
 def confidence_radius(
@@ -33,6 +41,12 @@ def confidence_radius(
     >>> float(round(radius, 3))                                 # it exceeds ‖h‖ = 0.76, as it must
     8.177
     """
+    lam, delta, rounds = _checked(bounds, lam, delta, rounds)
+    V = real_array("V", V, None)
+    if V.ndim < 2 or V.shape[-1] != V.shape[-2]:
+        raise ValueError(f"V must be a (d, d) matrix, or several; got shape {tuple(V.shape)}")
+    if not is_traced(V) and np.linalg.eigvalsh(V).min() <= 0:
+        raise ValueError("V must be positive definite: it is λI + Σ u uᵀ")
     xp = namespace(bounds, lam, V)
     growth = xp.linalg.slogdet(V).logabsdet - V.shape[-1] * xp.log(lam)
     return radius(bounds, lam, delta, rounds, growth, printed)
@@ -53,7 +67,9 @@ def beta(
       rounds: t, rounds completed.
       printed: with c̄₁ as printed instead of c̄₁/ρ̄, which is infinite at ρ̄ = 0.
     """
-    return radius(bounds, lam, delta, rounds, largest_growth(bounds, lam, d, rounds), printed)
+    lam, delta, rounds = _checked(bounds, lam, delta, rounds)
+    growth = largest_growth(bounds, lam, whole_number("d", d, at_least=1), rounds)
+    return radius(bounds, lam, delta, rounds, growth, printed)
 
 
 def radius(
@@ -72,7 +88,8 @@ def radius(
 def ridge_radius(bounds: Bounds, lam: Array, delta: Array, growth: Array) -> Array:
     """c̄₂√λ + √(2σ̄²(log(1/δ) + ½·log(det V/λ^d))): the radius where rewards have settled."""
     xp = namespace(bounds, lam, delta, growth)
-    noise = xp.sqrt(2 * bounds.noise_variance * (xp.log(1 / delta) + growth / 2))
+    # σ outside of the root: at σ = 0 the root has no derivative, the product has.
+    noise = bounds.sigma * xp.sqrt(2 * bounds.noise_ratio * (xp.log(1 / delta) + growth / 2))
     return bounds.c2 * xp.sqrt(lam) + noise
 
 
@@ -80,3 +97,12 @@ def largest_growth(bounds: Bounds, lam: Array, d: int, rounds: Array) -> Array:
     """d·log(1 + tU²/(dλ)), which log(det V/λ^d) cannot exceed after t observations."""
     xp = namespace(bounds, lam, rounds)
     return d * xp.log(1 + rounds * bounds.U**2 / (d * lam))
+
+
+def _checked(bounds: Bounds, lam: Array, delta: Array, rounds: Array) -> tuple[Array, Array, Array]:
+    check(bounds)
+    return (
+        real_number("lam", lam, above=0.0),
+        real_number("delta", delta, above=0.0, below=1.0),
+        count_of_rounds("rounds", rounds, at_least=0),
+    )

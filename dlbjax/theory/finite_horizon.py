@@ -6,17 +6,27 @@ Over H rounds the expected average reward of actions u_1, …, u_H from the stat
 
 so that each round has its own best action, the farther from the end the closer to u*. The state adds
 a constant: the best plan does not depend on it.
+
+The system may hold tracers: J_H can be differentiated, and so can J*_H, with the best plan held fixed.
 """
 
+import jax
 import numpy as np
 
-from dlbjax._arrays import Array, namespace, real_array, whole_number
+from dlbjax._arrays import (
+    Array,
+    count_of_rounds,
+    is_traced,
+    namespace,
+    real_array,
+    whole_number,
+)
 from dlbjax.bounds import Bounds
 from dlbjax.problem import Problem, best_index
 from dlbjax.system import System
 
 
-def optimal_plan(problem: Problem, horizon: int) -> np.ndarray:
+def optimal_plan(problem: Problem, horizon: int) -> Array:
     """Vertices u*_{H,t} = argmax ⟨h^{[0,H−t]}, u⟩ of the best plan over H rounds, as indices (H,).
 
     >>> import dlbjax as dlb
@@ -29,6 +39,9 @@ def optimal_plan(problem: Problem, horizon: int) -> np.ndarray:
     """
     horizon = whole_number("horizon", horizon, at_least=1)
     vertices = problem.actions.vertices
+    if is_traced(problem.system, vertices):
+        from_the_end = _traced_cumulative_markov(problem.system, horizon)
+        return jax.vmap(lambda h: best_index(vertices @ h))(from_the_end)[::-1]
     backwards = [best_index(vertices @ h) for h in _cumulative_markov(problem.system, horizon)]
     far = [backwards[-1]] * (horizon - len(backwards))
     return np.array(far + backwards[::-1])
@@ -47,10 +60,11 @@ def average_reward(problem: Problem, actions: Array, x1: Array = None) -> float:
     >>> round(average_reward(problem, [[1.0, 0.5, 0.0]] * 2), 4)     # 0.25, then 0.45 more
     0.475
     """
-    return float(np.mean(predicted_rewards(problem, actions, x1)))
+    average = predicted_rewards(problem, actions, x1).mean()
+    return average if is_traced(average) else float(average)
 
 
-def predicted_rewards(problem: Problem, actions: Array, x1: Array = None) -> np.ndarray:
+def predicted_rewards(problem: Problem, actions: Array, x1: Array = None) -> Array:
     """(H,) expected reward of every round under actions; see `average_reward`.
 
     >>> import dlbjax as dlb
@@ -58,15 +72,27 @@ def predicted_rewards(problem: Problem, actions: Array, x1: Array = None) -> np.
     array([0.25, 0.7 , 0.79])
     """
     system = problem.system
-    played = np.asarray(actions)
+    played = actions if is_traced(actions) else np.asarray(actions)
+    if len(played) == 0:
+        raise ValueError("actions must hold at least one round; got none")
     if played.ndim == 1 and played.dtype.kind in "iu":
-        played = problem.actions.vertices[played]
+        if not is_traced(played) and not 0 <= played.min() <= played.max() < len(problem.actions):
+            raise ValueError(
+                f"actions must be rows of {system.d} numbers, or indices of {len(problem.actions)} vertices; "
+                f"got indices from {played.min()} to {played.max()}"
+            )
+        played = namespace(played).asarray(problem.actions.vertices)[played]
     played = real_array("actions", played, (None, system.d))
     x = system.x1 if x1 is None else real_array("x1", x1, (system.n,))
+
+    def step(x: Array, u: Array) -> tuple[Array, Array]:
+        return system.A @ x + system.B @ u, system.omega @ x + system.theta @ u
+
+    if is_traced(system, played, x):
+        return jax.lax.scan(step, x, played)[1]
     rewards = np.empty(len(played))
     for t, u in enumerate(played):
-        rewards[t] = system.omega @ x + system.theta @ u
-        x = system.A @ x + system.B @ u
+        x, rewards[t] = step(x, u)
     return rewards
 
 
@@ -101,6 +127,7 @@ def constant_gap(bounds: Bounds, horizon: Array, x1: Array = 0.0) -> Array:
     >>> bool(0 < gap < constant_gap(dlb.Bounds.of(problem), 100))
     True
     """
+    horizon = count_of_rounds("horizon", horizon, at_least=1)
     xp = namespace(bounds, horizon)
     settled = 1 - xp.power(bounds.rho, horizon)
     rate = bounds.Omega * bounds.Phi * settled / (horizon * (1 - bounds.rho))
@@ -120,3 +147,13 @@ def _cumulative_markov(system: System, count: int) -> list[np.ndarray]:
             break
         found.append(more)
     return found
+
+
+def _traced_cumulative_markov(system: System, count: int) -> Array:
+    """(count, d) h^{[0,k]} for k = 0, 1, …, count − 1."""
+
+    def step(carry: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], Array]:
+        h, row = carry
+        return (h + row @ system.B, row @ system.A), h
+
+    return jax.lax.scan(step, (system.theta, system.omega), length=count)[1]

@@ -6,9 +6,16 @@ Those from above take a number of rounds or an array of them, and can be drawn o
 
 import numpy as np
 
-from dlbjax._arrays import Array, is_traced, namespace, real_number, whole_number
+from dlbjax._arrays import (
+    Array,
+    count_of_rounds,
+    is_traced,
+    namespace,
+    real_number,
+    whole_number,
+)
 from dlbjax.bounds import Bounds, check
-from dlbjax.problem import Problem
+from dlbjax.problem import Problem, ties
 from dlbjax.theory.confidence import beta, largest_growth
 
 
@@ -37,6 +44,7 @@ def offline_regret_bound(
     >>> int(offline_regret_bound(bounds, 14.0, 1e-6, 3, 10**6, printed=True))    # measured: 7163
     473556
     """
+    rounds = count_of_rounds("rounds", rounds, at_least=1)
     potential = _potential(bounds, lam, delta, d, rounds, printed)
     return (rounds * _held(bounds, rounds) * potential) ** 0.5
 
@@ -59,6 +67,7 @@ def gap_regret_bound(
       printed: with the printed β alone.
     """
     real_number("gap", gap, above=0.0)
+    rounds = count_of_rounds("rounds", rounds, at_least=1)
     potential = _potential(bounds, lam, delta, d, rounds, printed)
     return _held(bounds, rounds) * potential / gap
 
@@ -71,8 +80,9 @@ def expected_regret_bound(
     The offline bound, what may be lost where it fails (probability δ, at most 2c̄₂U a round), and the
     difference of offline and expected regret. With δ = 1/T the second is a constant.
     """
-    failure = delta * rounds * 2 * bounds.c2 * bounds.U
+    rounds = count_of_rounds("rounds", rounds, at_least=1)
     offline = offline_regret_bound(bounds, lam, delta, d, rounds, printed=printed)
+    failure = delta * rounds * 2 * bounds.c2 * bounds.U
     return offline + failure + regret_difference(bounds)
 
 
@@ -92,7 +102,8 @@ def regret_difference(bounds: Bounds, x1: Array = None) -> Array:
     >>> bool(apart < regret_difference(dlb.Bounds.of(problem)))
     True
     """
-    start = bounds.X if x1 is None else x1
+    check(bounds)
+    start = bounds.X if x1 is None else real_number("x1", x1, at_least=0.0)
     settled = 1 - bounds.rho
     return bounds.Omega * bounds.Phi / settled * (bounds.B * bounds.U / settled + start)
 
@@ -106,6 +117,7 @@ def lower_bound(d: int, rho: float, horizon: Array) -> Array:
     >>> lower_bound(2, 0.5, np.array([1, 10_000])).round(3)
     array([  nan, 7.582])
     """
+    horizon = count_of_rounds("horizon", horizon, at_least=1)
     xp = namespace(rho, horizon)
     least = lower_bound_horizon(d, rho)
     return xp.where(horizon >= least, d * xp.sqrt(horizon / (512 * np.e * (1 - rho))), np.nan)
@@ -126,14 +138,22 @@ def lower_bound_horizon(d: int, rho: float) -> Array:
 def smallest_gap(problem: Problem) -> float:
     """Δ, by how much the best vertex is better than the next that is not as good.
 
+    Its derivatives are those of J(u*) − J(v) for the first such vertex v. Under a JAX transformation a
+    problem without a gap has an infinite one.
+
     >>> import dlbjax as dlb
     >>> round(smallest_gap(dlb.problems.synthetic()), 5)
     0.03125
     """
-    worse = problem.gaps[problem.gaps > 1e-12]
-    if len(worse) == 0:
+    values = problem.values
+    xp = namespace(values)
+    second = ties(values, among=~ties(values))
+    gap = xp.where(second.any(), problem.optimal_value - values[xp.argmax(second)], np.inf)
+    if is_traced(gap):
+        return gap
+    if np.isinf(gap):
         raise ValueError("all actions of the problem are equally good: there is no gap")
-    return float(worse.min())
+    return float(gap)
 
 
 def _held(bounds: Bounds, rounds: Array) -> Array:
@@ -147,11 +167,6 @@ def _potential(
     bounds: Bounds, lam: Array, delta: Array, d: int, rounds: Array, printed: bool
 ) -> Array:
     """Bound on Σ (J* − J(u_m))² over epochs, by the elliptic potential lemma."""
-    check(bounds)
-    lam = real_number("lam", lam, above=0.0)
-    delta = real_number("delta", delta, above=0.0, below=1.0)
-    if not is_traced(rounds) and np.min(rounds) < 1:
-        raise ValueError(f"rounds must be >= 1; got {np.min(rounds)}")
     width = beta(bounds, lam, delta, d, rounds - 1, printed=printed)
     if not printed:
         width = namespace(width).maximum(width, bounds.c2 * bounds.U)

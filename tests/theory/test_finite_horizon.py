@@ -119,3 +119,13 @@ def test_the_policy_plays_the_plan(horizon):
 def test_wrong_arguments_are_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call(dlb.problems.synthetic())
+
+
+@pytest.mark.parametrize(
+    ("actions", "says"),
+    [([0, 99], "indices of 10 vertices; got indices from 0 to 99"), ([0, -1], "from -1 to 0"),
+     ([], "at least one round")],
+)  # fmt: skip
+def test_actions_that_are_none(actions, says):
+    with pytest.raises(ValueError, match=says):
+        dlb.theory.average_reward(dlb.problems.synthetic(), actions)

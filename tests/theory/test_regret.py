@@ -138,6 +138,21 @@ def test_lower_bound_and_its_conditions():
             "rounds must be",
         ),
         (lambda: dlb.theory.gap_regret_bound(BOUNDS, 1.0, 0.1, 3, 10, 0.0), "gap must be > 0"),
+        (lambda: dlb.theory.beta(BOUNDS, 0.0, 0.1, 3, 10), "lam must be > 0"),
+        (lambda: dlb.theory.beta(BOUNDS, 1.0, 2.0, 3, 10), "delta must be"),
+        (lambda: dlb.theory.beta(BOUNDS, 1.0, 0.1, 0, 10), "d must be"),
+        (lambda: dlb.theory.beta(BOUNDS, 1.0, 0.1, 3, -5), "rounds must be >= 0; got -5"),
+        (lambda: dlb.theory.beta(None, 1.0, 0.1, 3, 10), "bounds must be"),
+        (
+            lambda: dlb.theory.confidence_radius(BOUNDS, 1.0, 0.1, 3, -np.eye(2)),
+            "positive definite",
+        ),
+        (
+            lambda: dlb.theory.confidence_radius(BOUNDS, 1.0, 0.1, 3, [1.0]),
+            "V must be a .d, d. matrix",
+        ),
+        (lambda: dlb.theory.regret_difference(None), "bounds must be"),
+        (lambda: dlb.theory.constant_gap(BOUNDS, 0), "horizon must be >= 1"),
         (lambda: dlb.theory.lower_bound(0, 0.5, 10), "d must be"),
         (lambda: dlb.theory.lower_bound(2, 0.0, 10), "rho must be > 0"),
         (lambda: dlb.theory.offline_regret_bound(None, 1.0, 0.1, 3, 10), "bounds must be"),
@@ -169,3 +184,13 @@ def test_gap_of_ties():
     )
     with pytest.raises(ValueError, match="no gap"):
         dlb.theory.smallest_gap(problem)
+
+
+def test_lists_of_rounds():
+    for bound in (
+        lambda t: dlb.theory.offline_regret_bound(BOUNDS, 1.0, 0.1, 3, t),
+        lambda t: dlb.theory.beta(BOUNDS, 1.0, 0.1, 3, t),
+        lambda t: dlb.theory.constant_gap(BOUNDS, t),
+        lambda t: dlb.theory.lower_bound(3, 0.5, t),
+    ):
+        np.testing.assert_array_equal(bound([10, 100]), [bound(10), bound(100)])
