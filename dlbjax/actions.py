@@ -142,7 +142,19 @@ def budget(low: Array, high: Array, total: float) -> ActionSet:
     >>> len(dlb.actions.budget(0.0, [1, 1, 1], total=1.5))     # the paper's action set
     10
     """
-    return polytope(*budget_constraints(low, high, total))
+    low, high, total = _budget_limits(low, high, total)
+    room = total - low.sum()
+    top = np.minimum(high, low + room)
+    side = top - low
+    free = side > 0
+    vertices = np.tile(low, (1, 1))
+    if np.any(free):  # in units in which every side is one, however different channels are
+        eye, rows = np.eye(free.sum()), side[None, free] / room
+        sides = np.r_[np.ones(len(eye)), np.zeros(len(eye)), 1.0]
+        unit = polytope(np.concatenate([eye, -eye, rows]), sides).vertices
+        vertices = np.tile(low, (len(unit), 1))
+        vertices[:, free] = np.where(unit == 1, top[free], low[free] + side[free] * unit)
+    return ActionSet(np.stack([_without_noise(column) for column in vertices.T], axis=1))
 
 
 def polytope(G: Array, g: Array, A_eq: Array = None, b_eq: Array = None) -> ActionSet:
@@ -176,6 +188,14 @@ def polytope(G: Array, g: Array, A_eq: Array = None, b_eq: Array = None) -> Acti
 
 def budget_constraints(low: Array, high: Array, total: float) -> tuple[np.ndarray, np.ndarray]:
     """G and g of a budget set: high, low and total limits, in this order."""
+    low, high, total = _budget_limits(low, high, total)
+    eye = np.eye(len(low))
+    return np.concatenate([eye, -eye, np.ones((1, len(low)))]), np.concatenate(
+        [high, -low, [total]]
+    )
+
+
+def _budget_limits(low: Array, high: Array, total: float) -> tuple[np.ndarray, np.ndarray, float]:
     low, high = _limits("low", low), _limits("high", high)
     d = max(low.size, high.size)
     low = np.broadcast_to(low, d) if low.ndim == 0 else real_array("low", low, (d,))
@@ -188,8 +208,7 @@ def budget_constraints(low: Array, high: Array, total: float) -> tuple[np.ndarra
         raise ValueError(
             f"total must cover the lower limits, which sum to {low.sum():g}; got {total:g}"
         )
-    eye = np.eye(d)
-    return np.concatenate([eye, -eye, np.ones((1, d))]), np.concatenate([high, -low, [total]])
+    return low, high, total
 
 
 def constraints(
@@ -317,9 +336,14 @@ def _most_vertices(facets: int, dimension: int) -> int:
 def _tidy(vertices: np.ndarray) -> np.ndarray:
     """Vertices in lexicographic order, free of the last digits' noise."""
     _refuse_too_many(len(vertices))
-    largest = max(float(np.abs(vertices).max()), 1e-280)
-    vertices = np.round(vertices, 14 - int(np.ceil(np.log10(largest)))) + 0.0  # no −0
+    vertices = _without_noise(vertices)
     return vertices[np.lexsort(vertices.T[::-1])]
+
+
+def _without_noise(values: np.ndarray) -> np.ndarray:
+    """Values to 14 digits of the largest."""
+    largest = max(float(np.abs(values).max()), 1e-280)
+    return np.round(values, 14 - int(np.ceil(np.log10(largest)))) + 0.0  # no −0
 
 
 def _refuse_too_many(count: float, possible: bool = False) -> None:

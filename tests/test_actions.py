@@ -412,3 +412,21 @@ def test_contains_of_a_slice_and_of_a_list():
 def test_contains_refuses_what_is_no_action(action):
     with pytest.raises(ValueError, match=r"^action must"):
         actions.budget(0.0, [1, 1, 1], total=1.5).contains(action)
+
+
+@pytest.mark.parametrize(
+    ("high", "total", "expected"),
+    [
+        ([3e7, 1.0], 3e7, [[0, 0], [0, 1], [3e7, 1], [3e7, 0]]),
+        ([100.0, 100.0], 1e-8, [[0, 0], [0, 1e-8], [1e-8, 0]]),
+        ([1e-9, 1e9], 2e9, [[0, 0], [0, 1e9], [1e-9, 0], [1e-9, 1e9]]),
+        ([5.0, 5.0], 0.0, [[0, 0]]),
+    ],
+)
+def test_channels_in_very_different_units(high, total, expected):
+    """To a ten-millionth of each channel's range."""
+    found = actions.budget(0.0, high, total).vertices
+    scale = np.maximum(np.minimum(high, total), 1e-300)
+    assert len(found) == len(expected)
+    apart = np.abs(found[:, None] - np.array(expected, float)[None]) / scale
+    assert np.all(apart.max(axis=2).min(axis=0) < 1e-7)
