@@ -1,10 +1,15 @@
-"""How much J*, the margin of u*, the state and the horizon's value move with the system and the budget.
+"""How much J*, the margin of u*, the horizon's value and regret move with the system and what is told.
 
 `of` answers for a problem; `budget_prices` and `polytope_prices` for the limits of its action set. The
-others are pure functions of a system and the vertices of its action set, for `jax.grad`, `jax.vmap` and
-`jax.jit` (inside `jax.enable_x64(True)` for double precision).
+others of `exact` are pure functions of a system and the vertices of its action set, for `jax.grad`,
+`jax.vmap` and `jax.jit` (inside `jax.enable_x64(True)` for double precision).
+
+A policy's choice is piecewise constant in every parameter, so that differentiating simulated regret along a
+run is wrong. `regret_slope` takes differences with common random numbers, `relaxed_gradient` softens the
+choice, `smoothed_gradient` smooths the regret; `tune` uses the second, and `validate` checks the outcome.
 """
 
+from dlbjax.sensitivity.differences import Slope, regret_slope
 from dlbjax.sensitivity.exact import (
     Parameters,
     horizon_value,
@@ -14,6 +19,7 @@ from dlbjax.sensitivity.exact import (
     steady_state,
     value_derivatives,
 )
+from dlbjax.sensitivity.exploration import scaled_dynlin_ucb
 from dlbjax.sensitivity.prices import (
     BudgetPrices,
     OneSided,
@@ -21,7 +27,11 @@ from dlbjax.sensitivity.prices import (
     budget_prices,
     polytope_prices,
 )
+from dlbjax.sensitivity.relaxed import Parameters as RelaxedParameters
+from dlbjax.sensitivity.relaxed import RelaxedGradient, relaxed_gradient, relaxed_regret
+from dlbjax.sensitivity.smoothed import SmoothedGradient, smoothed_gradient
 from dlbjax.sensitivity.summary import Entry, Sensitivity, Vertex, of
+from dlbjax.sensitivity.tuning import Tuned, Validation, random_problems, tune, validate
 
 __all__ = [
     "BudgetPrices",
@@ -29,7 +39,13 @@ __all__ = [
     "OneSided",
     "Parameters",
     "PolytopePrices",
+    "RelaxedGradient",
+    "RelaxedParameters",
     "Sensitivity",
+    "Slope",
+    "SmoothedGradient",
+    "Tuned",
+    "Validation",
     "Vertex",
     "budget_prices",
     "horizon_value",
@@ -38,6 +54,14 @@ __all__ = [
     "optimal_value",
     "planned_value",
     "polytope_prices",
+    "random_problems",
+    "regret_slope",
+    "relaxed_gradient",
+    "relaxed_regret",
+    "scaled_dynlin_ucb",
+    "smoothed_gradient",
     "steady_state",
+    "tune",
+    "validate",
     "value_derivatives",
 ]
