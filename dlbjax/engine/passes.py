@@ -119,11 +119,12 @@ def run(
         tick(handed_over)
         refuse_nan(pass_.policies[0], carry.policy, settings.seeds[seed])
         reports = np.asarray(carry.reports)[:-1, :, : len(numbers)]
-        state = jax.tree.map(lambda leaf: np.asarray(leaf)[..., : len(numbers)], carry.policy)
     out = {"regrets": reports.astype(np.float64)}
     out |= {name: np.concatenate(parts) for name, parts in recorded.items()}
     if "policy" in settings.record:
-        out["policy"] = state
+        out["policy"] = jax.tree.map(
+            lambda leaf: np.asarray(leaf)[..., : len(numbers)], carry.policy
+        )
     return jax.tree.map(lambda leaf: np.moveaxis(leaf, -1, 0), out)
 
 

@@ -12,7 +12,7 @@ from dlbjax.experiments.coverage import tight_ratios
 from dlbjax.policies.dynlin_ucb_tight import State, init, update
 from tests.oracles import Run, epoch_lengths, model_of
 from tests.policies.replay import PROBLEMS, assert_agrees, noise_for, told
-from tests.theory.test_confidence import assert_covers, random_problem
+from tests.theory.test_confidence import LOUD, assert_covers, random_problem
 
 
 def bias_bound(bounds, delta, x1, lengths, vectors):
@@ -101,16 +101,7 @@ def test_a_state_that_starts_elsewhere_and_dynamics_unknown():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "problem",
-    [
-        dlb.problems.synthetic(1.0),
-        dlb.problems.real_world(1.0),
-        random_problem(0),
-        random_problem(1),
-    ],
-    ids=["synthetic", "real world", "random 0", "random 1"],
-)
+@pytest.mark.parametrize("problem", LOUD.values(), ids=LOUD)
 def test_its_confidence_set_covers(problem):
     policy = dlb.dynlin_ucb_tight(dlb.Bounds.of(problem), delta=0.05)
     assert_covers(tight_ratios(problem, policy, 500, 10_000), 0.05)

@@ -85,6 +85,14 @@ def random_problem(seed):
     return dlb.Problem(system, dlb.actions.finite(rng.normal(size=(10, 3))))
 
 
+LOUD = {
+    "synthetic": dlb.problems.synthetic(1.0),
+    "real world": dlb.problems.real_world(1.0),
+    "random 0": random_problem(0),
+    "random 1": random_problem(1),
+}
+
+
 def assert_covers(ratios, delta):
     """Violations ≤ δ: refused if a rate of δ would give as many with probability below 1e-6."""
     violations = int(np.sum(ratios > 1))
@@ -92,16 +100,7 @@ def assert_covers(ratios, delta):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "problem",
-    [
-        dlb.problems.synthetic(1.0),
-        dlb.problems.real_world(1.0),
-        random_problem(0),
-        random_problem(1),
-    ],
-    ids=["synthetic", "real world", "random 0", "random 1"],
-)
+@pytest.mark.parametrize("problem", LOUD.values(), ids=LOUD)
 def test_the_mended_radius_covers(problem):
     bounds = dlb.Bounds.of(problem)
     policy = dlb.dynlin_ucb(bounds, 1.0, 0.05)
