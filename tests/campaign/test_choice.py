@@ -67,12 +67,14 @@ def test_the_plan_is_the_best_of_all_from_todays_state():
 
 
 def test_a_page_holds_all_of_it_and_is_safe():
-    one = model(reward="<b>sales</b>")
+    one = model(reward="<b>sales</b>", channels=("<i>fb</i>", "google_$", "bing_$^$"))
     choice = choose(one, 4)
     page = report(one, choice, rehearse(choice.problem, 50, seeds=2))
     assert page.count("data:image/png;base64,") == 4
     assert "<b>sales</b>" not in page
     assert "&lt;b&gt;sales&lt;/b&gt;" in page
+    assert "<i>fb</i>" not in page
+    assert "&lt;i&gt;fb&lt;/i&gt;" in page
     assert "look &lt;here&gt;" in page
     assert "<script" not in page
     assert f"{choice.options[0].reward:,.4g}" in page

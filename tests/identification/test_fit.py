@@ -272,3 +272,9 @@ def test_rewards_that_are_missing_every_weekend():
     with pytest.warns(UserWarning, match="the first estimate is from the actions alone"):
         found = dlb.identify(actions, rewards, 2, restarts=1)
     assert distance(found, SYSTEM.h) < scipy.stats.chi2(2).ppf(1 - 1e-6)
+
+
+def test_actions_that_explain_nothing_are_told(data):
+    noise = np.random.default_rng(0).normal(size=600)
+    with pytest.warns(UserWarning, match="the actions explain .* of the rewards' ups and downs"):
+        dlb.identify(data[0], noise, 1, refine=False)
