@@ -1,7 +1,6 @@
 """Results: regret at the reporting rounds, what made it, and how to look at it and keep it."""
 
 import json
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,11 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dlbjax._files import write_atomically
+from dlbjax._archive import read_archive, write_archive
 
 REGRETS = ("realised", "expected", "offline")
 _RECORDED = ("actions", "rewards", "states")
-_FORMAT = 1
 
 
 class Summary(NamedTuple):
@@ -106,7 +104,8 @@ class Result:
 
     def save(self, path: str | Path) -> None:
         """Write the result to an .npz file, whole or not at all; `dlbjax.load` reads it back."""
-        _write(path, {"kind": "Result", "results": [self._header()]}, self._arrays(""))
+        header = {"kind": "Result", "results": [self._header()]}
+        write_archive(path, header, self._arrays(""), compress=True)
 
     def to_xarray(self) -> Any:
         """The result as an `xarray.Dataset` with labelled axes (needs the `xarray` extra)."""
@@ -148,7 +147,7 @@ class Results(dict[str, Result]):
         for name, result in self.items():
             arrays |= result._arrays(f"{name}/")
         headers = [{"key": name, **result._header()} for name, result in self.items()]
-        _write(path, {"kind": "Results", "results": headers}, arrays)
+        write_archive(path, {"kind": "Results", "results": headers}, arrays, compress=True)
 
 
 def load(path: str | Path) -> Result | Results:
@@ -163,31 +162,18 @@ def load(path: str | Path) -> Result | Results:
     >>> bool((again.expected_regret == result.expected_regret).all())
     True
     """
+    header, arrays = read_archive(path, "a dlbjax result")
     try:
-        with open(path, "rb") as raw, zipfile.ZipFile(raw) as archive:
-            if damaged := archive.testzip():
-                raise ValueError(f"{damaged} in it is damaged")
-        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-            header = json.loads(str(file["dlbjax"]))
-            if header["format"] != _FORMAT:
-                raise ValueError(f"its format is {header['format']}, this version reads {_FORMAT}")
-            if header["kind"] == "Result":
-                return _read(file, "", header["results"][0])
-            return Results(
-                {
-                    entry["key"]: _read(file, f"{entry['key']}/", entry)
-                    for entry in header["results"]
-                }
-            )
-    except OSError as error:
-        if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
-            raise
-        raise ValueError(f"{path} is not a dlbjax result: {error}") from error
+        if header["kind"] == "Result":
+            return _read(arrays, "", header["results"][0])
+        return Results(
+            {entry["key"]: _read(arrays, f"{entry['key']}/", entry) for entry in header["results"]}
+        )
     except Exception as error:
         raise ValueError(f"{path} is not a dlbjax result: {error}") from error
 
 
-def _read(file: Any, prefix: str, header: dict[str, Any]) -> Result:
+def _read(file: Mapping[str, np.ndarray], prefix: str, header: dict[str, Any]) -> Result:
     optional = {name: file[prefix + name] for name in _RECORDED if prefix + name in file}
     return Result(
         rounds=file[prefix + "rounds"],
@@ -198,12 +184,6 @@ def _read(file: Any, prefix: str, header: dict[str, Any]) -> Result:
         config=header["config"],
         **optional,
     )
-
-
-def _write(path: str | Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    text = json.dumps({"format": _FORMAT, **header})
-    with write_atomically(path) as file:
-        np.savez_compressed(file, allow_pickle=False, **{"dlbjax": np.array(text), **arrays})
 
 
 def _symbol(axis: str) -> str:
