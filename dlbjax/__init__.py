@@ -31,6 +31,7 @@ from dlbjax.policies import (
 from dlbjax.problem import Problem
 from dlbjax.problem_files import read_problem
 from dlbjax.result import Result, Results, Summary, load
+from dlbjax.sweeps import Store, sweep
 from dlbjax.system import System
 
 __version__ = _version("dlbjax")
@@ -48,6 +49,7 @@ __all__ = [
     "Problem",
     "Result",
     "Results",
+    "Store",
     "Summary",
     "System",
     "actions",
@@ -71,6 +73,7 @@ __all__ = [
     "read_problem",
     "sensitivity",
     "simulate",
+    "sweep",
     "theory",
     "ucb1",
 ]

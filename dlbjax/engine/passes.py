@@ -2,10 +2,12 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from dlbjax._arrays import Array
@@ -63,9 +65,23 @@ def prepare(
     return Pass(policies, places, arms, runs, single_rounds, law, lengths, world)
 
 
+class Progress(NamedTuple):
+    """Some runs of a pass, part of the way, in arrays of the host."""
+
+    runs: np.ndarray  # which, counted over policies and, within each, over seeds
+    segments: int  # completed
+    rounds: int  # completed
+    carry: list[np.ndarray]  # leaves of the scan's carry, (…, runs)
+    recorded: dict[str, np.ndarray]  # (rounds, …, runs)
+
+
+Edge = Callable[[int, int, Callable[[], Progress]], None]
+
+
 def run(
-    pass_: Pass, settings: Settings, numbers: np.ndarray, device: Any, tick: Callable[[int], None]
-) -> dict[str, Any]:
+    pass_: Pass, settings: Settings, numbers: np.ndarray, device: Any, edge: Edge,
+    progress: Progress | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """Carry some runs through the horizon on one device.
 
     Args:
@@ -73,77 +89,125 @@ def run(
       settings: what was asked for.
       numbers: which runs, counted over policies and, within each, over seeds.
       device: where.
-      tick: called with a number of rounds, over all runs, whenever they are done. What it raises
-        ends the run.
+      edge: called between two calls of the compiled program with the rounds completed since the last
+        time, over all runs; the segments completed in all; and a function that gives their progress.
+        What it raises ends the run.
+      progress: how far the runs are; at the start by default.
 
     Returns:
       "regrets" (runs, C, 3) and, by name, what is recorded: leaves (runs, T, …), and (runs, …) of the
       policy's state in the end.
     """
-    padded = np.r_[numbers, np.full(-len(numbers) % WIDTH, numbers[-1])]
-    place, seed = np.divmod(padded, len(settings.seeds))
-    functions = traced_part(pass_.policies[0])
-    cast = partial(cast_leaf, dtype=settings.dtype)
-    params = [params_of(p, settings.horizon, pass_.arms) for p in pass_.policies]
+    policy, seeds = traced_part(pass_.policies[0]), settings.seeds[numbers % len(settings.seeds)]
+    every_round = recorded_every_round(settings)
+    with tracing_like(settings), jax.default_device(device):
+        world = jax.device_put(cast_tree(pass_.world, settings.dtype))
+        lanes = make_lanes(pass_, settings, numbers)
+        count = len(settings.rounds)
+        if progress is None:
+            done = 0
+            recorded: dict[str, list[np.ndarray]] = {name: [] for name in every_round}
+            with _compiling:
+                carry = _start(policy, count, world, lanes)
+        else:
+            done = progress.rounds
+            recorded = {name: [progress.recorded[name]] for name in every_round}
+            carry = _restored(
+                progress, jax.eval_shape(partial(_start, policy, count), world, lanes)
+            )
+
+        def so_far(segments: int, rounds: int, carry: scan.Carry) -> Progress:
+            leaves = [np.array(leaf[..., : len(numbers)]) for leaf in jax.tree.leaves(carry)]
+            seen = {name: np.concatenate(parts) for name, parts in recorded.items()}
+            return Progress(numbers, segments, rounds, leaves, seen)
+
+        def arrive(segments: int, rounds: int, since: int) -> None:
+            jax.block_until_ready(carry.reports)
+            refuse_nan(pass_.policies[0], carry.policy, seeds, rounds)
+            edge(since * len(numbers), segments, partial(so_far, segments, rounds, carry))
+
+        first, before = 0 if progress is None else progress.segments, done
+        for steps, rounds in _stretches(pass_, settings, numbers, first, done):
+            arrive(first, done, done - before)  # while the next stretch is prepared, this computes
+            with _compiling:  # returns as soon as the work is handed over
+                carry, seen = _advanced(
+                    policy, every_round, device, world, lanes, carry, steps, first
+                )
+            first, before, done = first + len(rounds), done, done + int(rounds.sum())
+            for name, values in seen.items():
+                flat = np.asarray(values).reshape(-1, *values.shape[2:])[: len(rounds)]
+                recorded[name].append(np.repeat(flat, rounds, axis=0)[..., : len(numbers)])
+        arrive(first, done, done - before)
+        reports = np.asarray(carry.reports)[:-1, :, : len(numbers)]
+        out: dict[str, Any] = {"regrets": reports.astype(np.float64)}
+        out |= {name: np.concatenate(parts) for name, parts in recorded.items()}
+        if "policy" in settings.record:
+            out["policy"] = jax.tree.map(
+                lambda leaf: np.asarray(leaf)[..., : len(numbers)], carry.policy
+            )
+    return jax.tree.map(lambda leaf: np.moveaxis(leaf, -1, 0), out)
+
+
+def recorded_every_round(settings: Settings) -> tuple[str, ...]:
+    """What is recorded, except for what there is only in the end."""
+    return tuple(name for name in settings.record if name != "policy")
+
+
+@contextmanager
+def tracing_like(settings: Settings) -> Iterator[None]:
+    """JAX's settings under which a pass is traced, in whatever thread."""
     with (
         jax.enable_x64(settings.dtype == np.float64),
         jax.numpy_rank_promotion("allow"),  # a trailing axis of lanes relies on it
         jax.numpy_dtype_promotion(settings.promotion),
-        jax.default_device(device),
     ):
-        world = jax.device_put(jax.tree.map(cast, pass_.world))
-        lanes = scan.Lanes(
-            key=jax.vmap(partial(jax.random.key, impl="threefry2x32"))(settings.seeds[seed]),
-            configuration=jax.device_put(place.astype(np.int32)),
-            params=jax.tree.map(
-                lambda *leaves: np.moveaxis(cast(np.stack(leaves))[place], 0, -1), *params
-            ),
-        )
-        with _compiling:
-            carry = _start(functions, len(settings.rounds), world, lanes)
-        every_round = tuple(name for name in settings.record if name != "policy")
-        recorded: dict[str, list[np.ndarray]] = {name: [] for name in every_round}
-        handed_over = 0  # rounds being computed while the next stretch is prepared
-        for steps, rounds, first in _stretches(pass_, settings, seed):
-            jax.block_until_ready(carry.reports)
-            tick(handed_over)
-            with _compiling:  # returns as soon as the work is handed over
-                carry, seen = _advanced(
-                    functions, every_round, device, world, lanes, carry, steps, first
-                )
-            handed_over = int(rounds.sum()) * len(numbers)
-            for name, values in seen.items():
-                flat = np.asarray(values).reshape(-1, *values.shape[2:])[: len(rounds)]
-                recorded[name].append(np.repeat(flat, rounds, axis=0)[..., : len(numbers)])
-        jax.block_until_ready(carry.reports)
-        tick(handed_over)
-        refuse_nan(pass_.policies[0], carry.policy, settings.seeds[seed])
-        reports = np.asarray(carry.reports)[:-1, :, : len(numbers)]
-    out = {"regrets": reports.astype(np.float64)}
-    out |= {name: np.concatenate(parts) for name, parts in recorded.items()}
-    if "policy" in settings.record:
-        out["policy"] = jax.tree.map(
-            lambda leaf: np.asarray(leaf)[..., : len(numbers)], carry.policy
-        )
-    return jax.tree.map(lambda leaf: np.moveaxis(leaf, -1, 0), out)
+        yield
+
+
+def make_lanes(pass_: Pass, settings: Settings, numbers: np.ndarray) -> scan.Lanes:
+    """The lanes of some runs, filled up to a multiple of WIDTH with the last of them."""
+    place, seed = np.divmod(_padded(numbers), len(settings.seeds))
+    params = [params_of(p, settings.horizon, pass_.arms) for p in pass_.policies]
+    return scan.Lanes(
+        key=jax.vmap(partial(jax.random.key, impl="threefry2x32"))(settings.seeds[seed]),
+        configuration=jax.device_put(place.astype(np.int32)),
+        params=jax.tree.map(
+            lambda *leaves: np.moveaxis(cast_leaf(np.stack(leaves), settings.dtype)[place], 0, -1),
+            *params,
+        ),
+    )
+
+
+def _padded(array: np.ndarray) -> np.ndarray:
+    """An array (…, runs) with its last run repeated up to a multiple of WIDTH."""
+    missing = -array.shape[-1] % WIDTH
+    return np.concatenate([array, np.repeat(array[..., -1:], missing, axis=-1)], axis=-1)
+
+
+def _restored(progress: Progress, expected: Any) -> scan.Carry:
+    """The carry that was saved, if it is one of this pass."""
+    leaves, structure = jax.tree.flatten(expected)
+    padded = [_padded(leaf) for leaf in progress.carry]
+    if [(leaf.shape, leaf.dtype) for leaf in padded] != [(e.shape, e.dtype) for e in leaves]:
+        raise ValueError("the checkpoint holds arrays that do not fit these runs; remove it")
+    return jax.tree.unflatten(structure, [jnp.array(leaf) for leaf in padded])
 
 
 def _stretches(
-    pass_: Pass, settings: Settings, seed: np.ndarray
-) -> Iterator[tuple[scan.Steps, np.ndarray, int]]:
-    """The steps of each call, the rounds of each of its segments, and the number of its first."""
+    pass_: Pass, settings: Settings, numbers: np.ndarray, first: int, done: int
+) -> Iterator[tuple[scan.Steps, np.ndarray]]:
+    """The steps of each call, and the rounds of each of its segments, from a segment on."""
     blocks = settings.chunk or (1 if pass_.segments <= scan.BLOCK else 16)
-    cast = partial(cast_leaf, dtype=settings.dtype)
-    done = 0
-    for first in range(0, pass_.segments, blocks * scan.BLOCK):
+    seed = _padded(numbers) % len(settings.seeds)
+    for begin in range(first, pass_.segments, blocks * scan.BLOCK):
         steps = build_steps(
             pass_.runs, pass_.law, pass_.lengths, pass_.policies, settings.horizon, pass_.arms,
-            first, blocks, len(settings.rounds), pass_.single_rounds,
+            begin, blocks, len(settings.rounds), pass_.single_rounds,
         )  # fmt: skip
-        rounds = steps.moment.length.reshape(-1)[: pass_.segments - first]
+        rounds = steps.moment.length.reshape(-1)[: pass_.segments - begin]
         if settings.noise is not None:
             steps = steps._replace(given=_given(settings.noise, steps.moment.length, done, seed))
-        yield jax.tree.map(cast, steps), rounds, first
+        yield cast_tree(steps, settings.dtype), rounds
         done += int(rounds.sum())
 
 
@@ -156,14 +220,14 @@ def _given(noise: Noise, length: np.ndarray, done: int, seed: np.ndarray) -> np.
     return np.moveaxis(both, 0, -1).reshape(*length.shape, -1, len(seed))
 
 
-def refuse_nan(policy: Policy, state: Any, seeds: np.ndarray) -> None:
+def refuse_nan(policy: Policy, state: Any, seeds: np.ndarray, rounds: int) -> None:
     """A NaN in a policy's state spoils its decisions but need not show in the regret."""
     for leaf in map(np.asarray, jax.tree.leaves(state)):
-        if leaf.dtype.kind == "f" and np.isnan(leaf).any():
+        if leaf.dtype.kind == "f" and np.isnan(leaf[..., : len(seeds)]).any():
             lane = int(np.argwhere(np.isnan(leaf))[0, -1])
             raise FloatingPointError(
-                f"the state of policy {policy.name!r} became NaN for seed {seeds[lane]}; look for a "
-                "division by zero or an overflow in its update"
+                f"the state of policy {policy.name!r} became NaN for seed {seeds[lane]} by round "
+                f"{rounds}; look for a division by zero or an overflow in its update"
             )
 
 
@@ -181,6 +245,11 @@ def cast_leaf(array: Array, dtype: np.dtype) -> np.ndarray:
     if array.dtype.kind == "f":
         return array.astype(dtype)
     return array.astype(np.int32) if array.dtype.kind in "iu" else array
+
+
+def cast_tree(tree: Any, dtype: np.dtype) -> Any:
+    """`cast_leaf` for all leaves."""
+    return jax.tree.map(partial(cast_leaf, dtype=dtype), tree)
 
 
 _compiling = threading.Lock()  # so that workers do not compile the same program side by side

@@ -5,7 +5,7 @@ mapped over the lanes (runs) inside the scan's body, so that arrays are (…, la
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -181,14 +181,19 @@ def _in_one_piece(function: Callable[..., Any], *args: Any) -> Any:
 
 def _operations(jaxpr: Any) -> list[str]:
     """Names of all operations of a program, those of its inner programs included."""
-    names = []
+    names = [equation.primitive.name for equation in jaxpr.eqns]
+    for inner in inner_programs(jaxpr):
+        names += _operations(getattr(inner, "jaxpr", inner))
+    return names
+
+
+def inner_programs(jaxpr: Any) -> Iterator[Any]:
+    """The programs that operations of a program run: bodies of loops, branches, calls."""
     for equation in jaxpr.eqns:
-        names.append(equation.primitive.name)
         values = list(equation.params.values())
         for value in jax.tree.leaves(values, is_leaf=lambda value: hasattr(value, "jaxpr")):
-            if hasattr(program := getattr(value, "jaxpr", value), "eqns"):
-                names += _operations(program)
-    return names
+            if hasattr(getattr(value, "jaxpr", value), "eqns"):
+                yield value
 
 
 def stream(lanes: Lanes, number: int) -> Array:

@@ -1,13 +1,16 @@
 """`simulate`: all seeds and hyper-parameters of a policy in compiled passes over the rounds."""
 
-import importlib.metadata
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from tqdm.auto import tqdm
 
+from dlbjax._arrays import real_number
+from dlbjax.engine import fingerprint, hosts
+from dlbjax.engine.checkpoint import Checkpoint
 from dlbjax.engine.passes import Pass, prepare
 from dlbjax.engine.settings import Noise, Settings, check_settings
 from dlbjax.engine.workers import carry_out
@@ -31,6 +34,8 @@ def simulate(
     chunk: int | None = None,
     devices: Sequence[Any] | None = None,
     progress: bool | None = None,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: float = 30.0,
 ) -> Any:
     """Run a policy, or several, against a problem and report the regret.
 
@@ -62,6 +67,11 @@ def simulate(
         the logger "dlbjax" at level INFO.
       progress: show a progress bar; by default where standard error is a terminal and the call is
         not over within two seconds.
+      checkpoint: a file for the state of all runs, replaced now and then and in the end. Where there
+        is one, the call goes on from there, on whatever number of devices, and ends with the same
+        numbers; one of another call, or a damaged one, is refused and left alone. Remove it when
+        you have saved the result. Under `jax.distributed` each process adds its number to the name.
+      checkpoint_every: seconds between two writes of it; longer where writing takes long.
 
     Returns:
       A `Result`; for several policies `Results`, which maps each name to its `Result`.
@@ -82,27 +92,56 @@ def simulate(
     settings = check_settings(
         problem.system.n, horizon, seeds, noise, record, rounds, dtype, batch, chunk, devices
     )
-    grids = {name: _grid(p) for name, p in named.items()}
-    passes = {name: _passes(problem, grid, settings) for name, grid in grids.items()}
-    everything = [pass_ for group in passes.values() for pass_ in group]
-    with tqdm(
-        total=settings.horizon * len(settings.seeds) * sum(len(p.policies) for p in everything),
-        unit=" rounds", unit_scale=True, delay=0 if progress else 2,
-        disable=None if progress is None else not progress,
-        desc=", ".join(name or grid.policies[0].name for name, grid in grids.items()),
-    ) as bar:  # fmt: skip
-        done, execution = carry_out(everything, settings, bar.update)
+    every = real_number("checkpoint_every", checkpoint_every, at_least=0.0)
+    entries = [Entry(problem, name, as_grid(p)) for name, p in named.items()]
+    here = hosts.share(settings)
+    own = None if checkpoint is None else hosts.own(checkpoint)
+    with progress_bar(entries, here, progress) as bar:
+        results = run_together(entries, here, bar.update, own, every)
+    results = hosts.gather(results, settings)
+    together = Results(zip(named, results, strict=True))
+    return together if isinstance(policy, Mapping) else results[0]
+
+
+class Entry(NamedTuple):
+    """A policy, or a grid of them, on a problem."""
+
+    problem: Problem
+    label: str  # the policy's own name if empty
+    grid: PolicyGrid
+
+
+def progress_bar(entries: list[Entry], settings: Settings, shown: bool | None) -> tqdm:
+    """A bar over all rounds of all runs."""
+    runs = len(settings.seeds) * sum(len(entry.grid.policies) for entry in entries)
+    return tqdm(
+        total=settings.horizon * runs, unit=" rounds", unit_scale=True, delay=0 if shown else 2,
+        disable=None if shown is None else not shown,
+        desc=", ".join(entry.label or entry.grid.policies[0].name for entry in entries),
+    )  # fmt: skip
+
+
+def run_together(
+    entries: list[Entry], settings: Settings, tick: Callable[[int], None],
+    checkpoint: str | Path | None, checkpoint_every: float,
+) -> list[Result]:  # fmt: skip
+    """The result of each entry, all of them computed side by side, in this process."""
+    passes = [make_passes(entry.problem, entry.grid, settings) for entry in entries]
+    everything = [pass_ for group in passes for pass_ in group]
+    kept = None
+    if checkpoint is not None:
+        told = fingerprint.of_call([e.problem for e in entries], passes, settings)
+        kept = Checkpoint(checkpoint, told, checkpoint_every)
+    done, execution = carry_out(everything, settings, tick, kept)
     by_pass = iter(zip(everything, done, execution, strict=True))
-    results = Results(
-        {
-            name: _result(problem, grids[name], name, [next(by_pass) for _ in group], settings)
-            for name, group in passes.items()
-        }
-    )
-    return results if isinstance(policy, Mapping) else results[""]
+    return [
+        _result(entry, [next(by_pass) for _ in group], settings)
+        for entry, group in zip(entries, passes, strict=True)
+    ]
 
 
-def _grid(policy: Policy | PolicyGrid) -> PolicyGrid:
+def as_grid(policy: Any) -> PolicyGrid:
+    """A grid of policies, of one point if it is a single one."""
     if isinstance(policy, Policy):
         return PolicyGrid({}, [policy])
     if not isinstance(policy, PolicyGrid):
@@ -118,7 +157,7 @@ def _grid(policy: Policy | PolicyGrid) -> PolicyGrid:
     return policy
 
 
-def _passes(problem: Problem, grid: PolicyGrid, settings: Settings) -> list[Pass]:
+def make_passes(problem: Problem, grid: PolicyGrid, settings: Settings) -> list[Pass]:
     """The grid's policies, those that can advance side by side together."""
     groups: list[tuple[Epochs, list[int]]] = []
     for place, policy in enumerate(grid.policies):
@@ -153,9 +192,9 @@ def _same_arms(one: np.ndarray | None, other: np.ndarray | None) -> bool:
 
 
 def _result(
-    problem: Problem, grid: PolicyGrid, name: str, done: list[tuple[Pass, Any, dict[str, Any]]],
-    settings: Settings,
-) -> Result:  # fmt: skip
+    entry: Entry, done: list[tuple[Pass, Any, dict[str, Any]]], settings: Settings
+) -> Result:
+    problem, label, grid = entry
     shape = tuple(len(values) for values in grid.axes.values())
     order = np.argsort(np.concatenate([pass_.places for pass_, *_ in done]))
     for pass_, parts, _ in done:
@@ -176,8 +215,8 @@ def _result(
     realised, expected, offline = regrets
     return Result(
         settings.rounds, realised, expected, offline, seeds=settings.seeds, axes=dict(grid.axes),
-        name=name or policy.name, **whole,
-        config=_config(problem, grid, settings) | {"execution": execution},
+        name=label or policy.name, **whole,
+        config=describe(problem, grid, settings) | {"execution": execution},
     )  # fmt: skip
 
 
@@ -192,12 +231,11 @@ def _refuse_non_finite(regrets: np.ndarray, grid: PolicyGrid, settings: Settings
         )
 
 
-def _config(problem: Problem, grid: PolicyGrid, settings: Settings) -> dict[str, Any]:
+def describe(problem: Problem, grid: PolicyGrid, settings: Settings) -> dict[str, Any]:
     """What made the result, as JSON can hold it."""
     system = problem.system
-    versions = {name: importlib.metadata.version(name) for name in ("dlbjax", "jax", "numpy")}
     return {
-        "versions": versions,
+        "versions": fingerprint.versions(),
         "problem": {
             "system": {
                 name: np.asarray(getattr(system, name)).tolist()

@@ -9,17 +9,17 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax.experimental.multihost_utils import process_allgather
 
-from dlbjax.engine.passes import WIDTH, Pass, run
-from dlbjax.engine.settings import Noise, Settings
+from dlbjax.engine.checkpoint import Checkpoint
+from dlbjax.engine.passes import WIDTH, Pass, Progress, run
+from dlbjax.engine.settings import Settings
 
 _FEWEST = 64  # runs that are worth a worker of their own
 _MOST = {"cpu": 512}  # runs whose state stays in a core's cache
@@ -33,10 +33,17 @@ class Job(NamedTuple):
 
     number: int  # of the pass
     runs: np.ndarray
+    progress: Progress | None = None  # how far they are
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Its name in a checkpoint."""
+        return self.number, int(self.runs[0])
 
     def cost(self, passes: list[Pass]) -> int:
         """Steps to compute, for starting the longest first."""
-        return passes[self.number].segments * len(self.runs)
+        done = 0 if self.progress is None else self.progress.segments
+        return (passes[self.number].segments - done) * len(self.runs)
 
 
 def choose_devices(devices: Any) -> list[Any]:
@@ -49,49 +56,48 @@ def choose_devices(devices: Any) -> list[Any]:
     return found
 
 
-def deal(passes: list[Pass], settings: Settings, workers: list[Any]) -> list[Job]:
-    """Jobs of about equal size: no more than needed, but enough to keep every worker busy."""
-    most = settings.batch or _MOST.get(workers[0].platform, _MOST_ELSEWHERE)
-    jobs = []
+def deal(
+    passes: list[Pass], settings: Settings, workers: list[Any],
+    begun: Sequence[tuple[int, Progress]] = (),
+) -> list[Job]:  # fmt: skip
+    """Jobs of about equal size: no more than needed, but enough to keep every worker busy.
+
+    Runs that were begun (number of the pass, and progress) stay together as they were.
+    """
+    most = settings.batch or most_runs(workers[0])
+    jobs = [Job(number, progress.runs, progress) for number, progress in begun]
     for number, pass_ in enumerate(passes):
-        count = len(pass_.policies) * len(settings.seeds)
-        parts = -(-count // most)
+        elsewhere = [progress.runs for i, progress in begun if i == number]
+        left = np.arange(len(pass_.policies) * len(settings.seeds))
+        left = np.setdiff1d(left, np.concatenate(elsewhere)) if elsewhere else left
+        if len(left) == 0:
+            continue
+        parts = -(-len(left) // most)
         if settings.batch is None:
             share = -(-len(workers) // len(passes))
-            parts = max(parts, min(share, count // _FEWEST))
-        size = -(-count // parts)
+            parts = max(parts, min(share, len(left) // _FEWEST))
+        size = -(-len(left) // parts)
         size = size if settings.batch else -(-size // WIDTH) * WIDTH
-        jobs += [Job(number, np.arange(i, min(i + size, count))) for i in range(0, count, size)]
+        jobs += [Job(number, left[i : i + size]) for i in range(0, len(left), size)]
     return sorted(jobs, key=lambda job: -job.cost(passes))
 
 
+def most_runs(device: Any) -> int:
+    """Runs that a device advances together at most."""
+    return _MOST.get(device.platform, _MOST_ELSEWHERE)
+
+
 def carry_out(
-    passes: list[Pass], settings: Settings, tick: Callable[[int], None]
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    passes: list[Pass], settings: Settings, tick: Callable[[int], None],
+    checkpoint: Checkpoint | None = None,
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:  # fmt: skip
     """All runs of all passes; "regrets" and recordings of each pass, (policies, seeds, …).
 
-    Under `jax.distributed` every process takes an equal share of the seeds and gets all results. The
-    second value says for each pass how its work was spread and what it cost here, with compilation.
+    The second value says for each pass how its work was spread and what it cost, with compilation.
     """
-    hosts, count = jax.process_count(), len(settings.seeds)
-    if hosts == 1:
-        return _carry_out_here(passes, settings, tick)
-    share = -(-count // hosts)
-    mine = np.minimum(np.arange(share) + share * jax.process_index(), count - 1)
-    noise = settings.noise and Noise(settings.noise.state[mine], settings.noise.reward[mine])
-    here = settings._replace(seeds=settings.seeds[mine], noise=noise)
-    done, execution = _carry_out_here(passes, here, tick)
-    with jax.enable_x64(True):
-        everywhere = process_allgather(done)  # leaves (hosts, policies, share, …)
-    joined = jax.tree.map(lambda leaf: np.concatenate(list(leaf), axis=1)[:, :count], everywhere)
-    return joined, [spent | {"hosts": hosts} for spent in execution]
-
-
-def _carry_out_here(
-    passes: list[Pass], settings: Settings, tick: Callable[[int], None]
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     workers = choose_devices(settings.devices)
-    jobs = deal(passes, settings, workers)
+    begun = checkpoint.read(passes, len(settings.seeds)) if checkpoint else []
+    jobs = deal(passes, settings, workers, begun)
     workers = workers[: len(jobs)]
     execution = {
         "platform": workers[0].platform,
@@ -99,21 +105,32 @@ def _carry_out_here(
         "devices": len(set(workers)),
         "runs per job": max(len(job.runs) for job in jobs),
     }
+    if jax.process_count() > 1:
+        execution["hosts"] = jax.process_count()
     _log.info("dlbjax: %s", ", ".join(f"{key} {value}" for key, value in execution.items()))
+    tick(sum(progress.rounds * len(progress.runs) for _, progress in begun))
     free: SimpleQueue[Any] = SimpleQueue()
     for device in workers:
         free.put(device)
     stop = threading.Event()
 
-    def checked(rounds: int) -> None:
-        if stop.is_set():
-            raise InterruptedError
-        tick(rounds)
-
     def work(job: Job) -> tuple[dict[str, Any], float]:
+        pass_ = passes[job.number]
+
+        def edge(rounds: int, segments: int, so_far: Callable[[], Progress]) -> None:
+            finished = segments == pass_.segments
+            begun = segments > 0
+            if checkpoint and begun and (finished or stop.is_set() or checkpoint.wants(job.key)):
+                checkpoint.put(job.key, so_far(), finished)
+            if stop.is_set():
+                raise InterruptedError
+            tick(rounds)
+
         device, begin = free.get(), time.perf_counter()
         try:
-            out = run(passes[job.number], settings, job.runs, device, checked)
+            if checkpoint:
+                checkpoint.begin(job.key)
+            out = run(pass_, settings, job.runs, device, edge, job.progress)
             return out, time.perf_counter() - begin
         finally:
             free.put(device)
@@ -126,6 +143,9 @@ def _carry_out_here(
             stop.set()
             pool.shutdown(cancel_futures=True)
             raise
+        finally:
+            if checkpoint:
+                checkpoint.write()
     joined, costs = [], []
     for i, pass_ in enumerate(passes):
         mine = [(job.runs, *d) for job, d in zip(jobs, done, strict=True) if job.number == i]

@@ -1,6 +1,5 @@
 """One run of a policy, decision by decision, with rewards that come from outside."""
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial, reduce
@@ -12,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dlbjax._arrays import Array
+from dlbjax._digest import NEARLY, digest
 from dlbjax.actions import ActionSet
 from dlbjax.engine import random, scan
 from dlbjax.engine.passes import cast_leaf, refuse_nan, traced_part
@@ -118,13 +118,13 @@ class Decisions:
                 chosen.append(np.asarray(actions)[place : place + len(now)])
                 number += len(now)
         actions = np.concatenate(chosen)
-        self._refuse(actions, carry)
         epoch = self._epoch(np.array([number - 1]))
+        self._refuse(actions, carry, int(epoch.start[0]))
         end = int(epoch.start[0] + epoch.length[0])
         return Decision(number, end, int(actions[-1]), carry), actions
 
-    def _refuse(self, actions: np.ndarray, carry: Carry) -> None:
-        refuse_nan(self._policy, carry.policy, np.array([self._seed]))
+    def _refuse(self, actions: np.ndarray, carry: Carry, rounds: int) -> None:
+        refuse_nan(self._policy, carry.policy, np.array([self._seed]), rounds)
         wrong = actions[(actions < 0) | (actions >= len(self.arms))]
         if len(wrong):
             raise ValueError(
@@ -141,7 +141,7 @@ class Decisions:
             "epochs": self._epochs,
             "plans": [self._plan(block).plan for block in ends],
         }
-        return {name: _digest(part) for name, part in parts.items()}
+        return {name: digest(part, NEARLY) for name, part in parts.items()}
 
     def _epoch(self, numbers: np.ndarray) -> Epoch:
         found, *_ = expand(self._segments, numbers)
@@ -218,10 +218,3 @@ def _advance(
         return Carry(state, action, epoch), actions.at[i].set(action[0])
 
     return jax.lax.fori_loop(first, end, step, (carry, jnp.zeros(BLOCK, jnp.int32)))
-
-
-def _digest(tree: Any) -> str:
-    """A short name for numbers, to nine digits: another version of NumPy may change the last ones."""
-    leaves = map(np.asarray, jax.tree.leaves(tree))
-    shown = [(leaf.shape, [f"{x + 0.0:.9g}" for x in leaf.ravel().tolist()]) for leaf in leaves]
-    return hashlib.sha256(repr(shown).encode()).hexdigest()[:16]

@@ -14,7 +14,7 @@ import pytest
 import dlbjax as dlb
 from dlbjax.engine import workers
 from dlbjax.engine.settings import check_settings
-from dlbjax.engine.simulate import _grid, _passes
+from dlbjax.engine.simulate import as_grid, make_passes
 
 PROBLEM = dlb.problems.synthetic()
 
@@ -92,7 +92,7 @@ def test_an_interrupt_stops_the_other_workers():
     one = dlb.dynlin_ucb(dlb.Bounds.of(PROBLEM))
     asked = check_settings(3, 200_000, 16, None, (), [200_000], "float64", 8, 1, None)
     with pytest.raises(KeyboardInterrupt):
-        workers.carry_out(_passes(PROBLEM, _grid(one), asked), asked, tick)
+        workers.carry_out(make_passes(PROBLEM, as_grid(one), asked), asked, tick)
     assert len(ticks) <= 2  # each worker got as far as the end of one chunk, of more than a hundred
 
 

@@ -1,0 +1,155 @@
+"""Checkpoints: the state of all runs on the disk, so that a call that was killed goes on where it was.
+
+A checkpoint holds pieces: some runs of one pass, all equally far, with their carry of the scan. Which
+runs share a piece says how they were spread over workers and means nothing for their numbers. Workers
+hand in the pieces that they are at, between two calls of the compiled program, and when all have done
+so the file is replaced as a whole.
+"""
+
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dlbjax._archive import read_archive, write_archive
+from dlbjax.engine.fingerprint import refuse_other
+from dlbjax.engine.passes import Pass, Progress
+from dlbjax.engine.scan import BLOCK
+
+_SHARE = 0.01  # of a worker's time that may go into writing
+
+Key = tuple[int, int]  # number of a pass, and the first of some runs of it
+
+
+class Checkpoint:
+    """A file with the progress of a call."""
+
+    def __init__(self, path: str | Path, fingerprint: Mapping[str, Any], every: float):
+        """A checkpoint of a call; the file is neither read nor written yet.
+
+        Args:
+          path: the file. If there is one, it must be of the same call.
+          fingerprint: what tells the call from others, as JSON can hold it.
+          every: seconds between two writes; more where writing would take over one per cent.
+        """
+        self.path, self._fingerprint, self._every = Path(path), dict(fingerprint), every
+        self._pieces: dict[Key, Progress] = {}
+        self._active: set[Key] = set()  # pieces that a worker has begun and not finished
+        self._fresh: set[Key] = set()  # those of them handed in since the last write
+        self._lock = threading.Lock()
+        self._due = time.monotonic() + every
+
+    def read(self, passes: list[Pass], seeds: int) -> list[tuple[int, Progress]]:
+        """The pieces in the file: number of the pass, and progress.
+
+        Where there is no file it makes one without pieces: a place that cannot be written is noticed
+        before hours are spent.
+
+        Args:
+          passes: of the call.
+          seeds: how many there are.
+
+        Raises:
+          ValueError: the file is damaged, or belongs to another call. It is left as it is.
+        """
+        try:
+            header, arrays = read_archive(self.path, "a checkpoint")
+        except FileNotFoundError:
+            self._write()
+            return []
+        if header.get("kind") != "Checkpoint":
+            raise ValueError(
+                f"{self.path} is a dlbjax {str(header.get('kind')).lower()}, not a checkpoint; it was left "
+                "as it is. Give another path"
+            )
+        refuse_other(
+            f"{self.path} is a checkpoint of another call,", header.get("fingerprint", {}),
+            self._fingerprint, "It was left as it is; give another path, or remove it",
+        )  # fmt: skip
+        try:
+            return self._take(header["pieces"], arrays, passes, seeds)
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise ValueError(
+                f"{self.path} is a damaged checkpoint: {error}. It was left as it is; remove it to start "
+                "from the beginning"
+            ) from error
+
+    def _take(
+        self, pieces: list[dict[str, int]], arrays: Mapping[str, np.ndarray], passes: list[Pass],
+        seeds: int,
+    ) -> list[tuple[int, Progress]]:  # fmt: skip
+        taken = []
+        seen = [np.zeros(len(pass_.policies) * seeds, bool) for pass_ in passes]
+        for i, piece in enumerate(pieces):
+            number, segments, mine = piece["pass"], piece["segments"], arrays[f"{i}/runs"]
+            if (mine.ndim, mine.dtype.kind) != (1, "i") or seen[number][mine].any():
+                raise ValueError(
+                    f"the runs of piece {i} are no numbers, or belong to another one, too"
+                )
+            seen[number][mine] = True
+            if segments % BLOCK and segments != passes[number].segments:
+                raise ValueError(
+                    f"piece {i} stands at segment {segments}, which is not between blocks"
+                )
+            prefix = f"{i}/recorded/"
+            progress = Progress(
+                runs=mine,
+                segments=segments,
+                rounds=piece["rounds"],
+                carry=[arrays[f"{i}/carry/{j}"] for j in range(piece["leaves"])],
+                recorded={n[len(prefix) :]: a for n, a in arrays.items() if n.startswith(prefix)},
+            )
+            taken.append((number, progress))
+        self._pieces = {(number, int(p.runs[0])): p for number, p in taken}
+        return taken
+
+    def begin(self, key: Key) -> None:
+        """A worker has begun some runs."""
+        with self._lock:
+            self._active.add(key)
+
+    def wants(self, key: Key) -> bool:
+        """Whether it is time to hand in where these runs are."""
+        return time.monotonic() >= self._due and key not in self._fresh
+
+    def put(self, key: Key, progress: Progress, finished: bool) -> None:
+        """Take the progress of some runs; the last worker to hand it in writes the file."""
+        with self._lock:
+            self._pieces[key] = progress
+            self._fresh.add(key)
+            if finished:
+                self._active.remove(key)
+            if time.monotonic() >= self._due and self._active <= self._fresh:
+                self._write()
+
+    def write(self) -> None:
+        """Put what was handed in since the last time on the disk, due or not."""
+        with self._lock:
+            if self._fresh:
+                self._write()
+
+    def _write(self) -> None:
+        begin = time.monotonic()
+        pieces, arrays = [], {}
+        for i, ((number, _), progress) in enumerate(
+            sorted(self._pieces.items(), key=lambda p: p[0])
+        ):
+            pieces.append(
+                {
+                    "pass": number,
+                    "segments": progress.segments,
+                    "rounds": progress.rounds,
+                    "leaves": len(progress.carry),
+                }
+            )
+            arrays[f"{i}/runs"] = progress.runs
+            arrays |= {f"{i}/carry/{j}": leaf for j, leaf in enumerate(progress.carry)}
+            arrays |= {f"{i}/recorded/{name}": seen for name, seen in progress.recorded.items()}
+        header = {"kind": "Checkpoint", "fingerprint": self._fingerprint, "pieces": pieces}
+        write_archive(self.path, header, arrays, compress=False)
+        self._fresh.clear()
+        now = time.monotonic()
+        self._due = now + max(self._every, (now - begin) / _SHARE)

@@ -1,0 +1,399 @@
+"""A folder of results that grows: sweeps write into it, several at once if need be, and anybody reads.
+
+Every policy on every problem has a folder with a file that says what it is, about.json, and shards: .npz
+files with the regret of some points of its grid for some seeds. A shard is written whole or not at
+all and never changes, so that readers and writers need not know of each other; two writers that
+compute the same runs write the same numbers.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dlbjax._archive import read_archive, write_archive
+from dlbjax._digest import digest, digest_text
+from dlbjax._files import write_atomically
+from dlbjax._hints import hint
+from dlbjax.engine.fingerprint import refuse_other, versions
+from dlbjax.result import REGRETS, Result, Results
+
+_MARK, _ABOUT, _WORK = "store.json", "about.json", "work"
+_FORMAT = 1
+
+
+class Series(NamedTuple):
+    """A policy, or a grid of them, on a problem."""
+
+    problem: str  # label
+    policy: str  # label
+    axes: dict[str, np.ndarray]  # hyper-parameters that vary, and their values
+    rounds: np.ndarray  # (C,) after which regret is reported
+    config: dict[str, Any]  # what made it
+    fingerprint: dict[str, Any]  # what tells it from others
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the grid."""
+        return tuple(len(values) for values in self.axes.values())
+
+    @property
+    def points(self) -> int:
+        """Of the grid."""
+        return int(np.prod(self.shape, dtype=int))
+
+    @property
+    def folder(self) -> str:
+        """Name of its folder: one that people can read, and that no other series has."""
+        words = re.sub(r"[^A-Za-z0-9.=-]+", "_", f"{self.problem}-{self.policy}")[:60]
+        return f"{words}-{digest_text(json.dumps([self.problem, self.policy]))[:8]}"
+
+
+class Shard(NamedTuple):
+    """Which runs a file holds."""
+
+    points: np.ndarray
+    seeds: np.ndarray
+
+
+class Store:
+    """The results of sweeps in a folder, to be read while it grows.
+
+    >>> import dlbjax as dlb, tempfile
+    >>> problem = dlb.problems.synthetic()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = dlb.sweep({"synthetic": problem}, {"myopic": dlb.myopic}, 100, seeds=3, store=folder)
+    ...     store = dlb.Store(folder)
+    ...     print(store)
+    ...     result = store.result("synthetic", "myopic")
+    problem    policy  points  seeds
+    synthetic  myopic       1      3
+    >>> result.expected_regret.shape == (3, len(result.rounds))
+    True
+    """
+
+    def __init__(self, path: str | Path):
+        """Open a store that a sweep has made."""
+        self.path = Path(path)
+        if not (self.path / _MARK).is_file():
+            raise ValueError(f"{path} is not a store of results; dlbjax.sweep makes one")
+        mark = _read_json(self.path / _MARK)
+        if mark.get("format") != _FORMAT:
+            raise ValueError(
+                f"{path} has format {mark.get('format')}, this version of dlbjax reads {_FORMAT}"
+            )
+        self._series: dict[str, Series] = {}
+        self._shards: dict[Path, Shard] = {}  # what was found in files, which do not change
+
+    @classmethod
+    def make(cls, path: str | Path) -> "Store":
+        """A store in an empty folder, or the one that is there."""
+        path = Path(path)
+        path.mkdir(parents=True, exist_ok=True)
+        if not (path / _MARK).exists():
+            others = [name for name in os.listdir(path) if not name.startswith(f".{_MARK}.")]
+            if others and not (path / _MARK).exists():  # another writer may have made it just now
+                raise ValueError(
+                    f"{path} is a folder with other things in it, such as {min(others)}; a store needs one "
+                    "of its own"
+                )
+            _write_json(path / _MARK, {"format": _FORMAT, "versions": versions()})
+        (path / _WORK).mkdir(exist_ok=True)
+        return cls(path)
+
+    def __str__(self) -> str:
+        rows = [("problem", "policy", "points", "seeds")]
+        for series in self.series():
+            complete = len(self._complete(series))
+            rows.append((series.problem, series.policy, str(series.points), str(complete)))
+        a, b, c, d = (max(map(len, column)) for column in zip(*rows, strict=True))
+        return "\n".join(f"{p:{a}}  {q:{b}}  {r:>{c}}  {s:>{d}}" for p, q, r, s in rows)
+
+    def series(self) -> list[Series]:
+        """What is in the store: every policy on every problem, by label."""
+        for about in self.path.glob(f"*/{_ABOUT}"):
+            if about.parent.name not in self._series:
+                self._series[about.parent.name] = _read_about(about)
+        return sorted(self._series.values(), key=lambda series: (series.problem, series.policy))
+
+    def result(
+        self, problem: str | None = None, policy: str | None = None,
+        rounds: Sequence[int] | None = None,
+    ) -> Result:  # fmt: skip
+        """The regret of one series, for the seeds that are complete.
+
+        Args:
+          problem: label of the problem; may be left out where there is one.
+          policy: label of the policy; likewise.
+          rounds: some of the reporting rounds, which makes it small however many runs there are.
+        """
+        found = self._select(problem, policy)
+        if len(found) > 1:
+            labels = [f"problem={s.problem!r}, policy={s.policy!r}" for s in found]
+            raise ValueError(f"there are {len(found)} of them; choose one, such as {labels[0]}")
+        return self._result(found[0], self._complete(found[0]), rounds)
+
+    def results(self, problem: str | None = None, rounds: Sequence[int] | None = None) -> Results:
+        """All policies on a problem, each with its complete seeds, to be plotted together."""
+        found = self._select(problem, None)
+        if len({series.problem for series in found}) > 1:
+            raise ValueError(
+                f"there are several problems; choose one, such as {found[0].problem!r}"
+            )
+        return Results({s.policy: self._result(s, self._complete(s), rounds) for s in found})
+
+    def to_xarray(
+        self, problem: str | None = None, policy: str | None = None,
+        rounds: Sequence[int] | None = None,
+    ) -> Any:  # fmt: skip
+        """Some series, or all, as one `xarray.Dataset` (problem, policy, axes…, seed, round).
+
+        It holds the seeds that are complete in all of them. They must have the same axes.
+        """
+        import xarray
+
+        found = self._select(problem, policy)
+        for series in found[1:]:
+            if not _same_axes(series, found[0]):
+                raise ValueError(
+                    f"{series.policy!r} on {series.problem!r} has other axes or rounds than "
+                    f"{found[0].policy!r} on {found[0].problem!r}; choose by problem= and policy="
+                )
+        seeds = self._complete(found[0])
+        for series in found[1:]:
+            seeds = np.intersect1d(seeds, self._complete(series))
+        sets = [
+            self._result(series, seeds, rounds)
+            .to_xarray()
+            .drop_attrs()
+            .expand_dims(problem=[series.problem], policy=[series.policy])
+            for series in found
+        ]
+        return xarray.combine_by_coords(sets, join="exact")
+
+    def to_pandas(
+        self, problem: str | None = None, policy: str | None = None,
+        rounds: Sequence[int] | None = None,
+    ) -> Any:  # fmt: skip
+        """Some series, or all, as a `pandas.DataFrame` with a row for every run and round.
+
+        By default the last round only. All runs that are there are in it, complete seeds or not.
+        """
+        import pandas
+
+        frames = []
+        for series in self._select(problem, policy):
+            chosen = _columns(series, series.rounds[-1:] if rounds is None else rounds)
+            for _, shard, arrays in self._read(series):
+                frames.append(pandas.DataFrame(_rows(series, shard, arrays, chosen)))
+        frame = pandas.concat(frames, ignore_index=True) if frames else pandas.DataFrame()
+        keys = [name for name in frame.columns if not name.endswith("_regret")]
+        return frame.drop_duplicates(keys).sort_values(keys, ignore_index=True)
+
+    # --- for writers --------------------------------------------------------------------------
+
+    def add(self, series: Series) -> None:
+        """Make a place for a series, or make sure that the one there is the same."""
+        folder = self.path / series.folder
+        folder.mkdir(exist_ok=True)
+        about = folder / _ABOUT
+        if not about.exists():
+            _write_json(about, _about(series))
+        refuse_other(
+            f"{self.path} holds {series.policy!r} on {series.problem!r} already,",
+            _read_about(about).fingerprint, series.fingerprint, "Use another label, or another store",
+        )  # fmt: skip
+
+    def missing(self, series: Series, points: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+        """(points, seeds) whether each of these runs is still to be done."""
+        done = np.zeros((series.points, len(seeds)), bool)
+        for _, shard in self._scan(series):
+            done[np.ix_(shard.points, np.isin(seeds, shard.seeds))] = True
+        return ~done[points]
+
+    def draft(self, series: Series, points: np.ndarray, result: Result, owner: str) -> None:
+        """Write a shard, the regret (points, seeds, C) of some points, where readers do not see it."""
+        header = {"kind": "Shard", "problem": series.problem, "policy": series.policy}
+        arrays = {f"{kind}_regret": result.regret(kind) for kind in REGRETS}
+        arrays |= {"points": points, "seeds": result.seeds}
+        span = f"{result.seeds.min()}-{result.seeds.max()}"
+        name = f"{span}-{digest([points, result.seeds])}.npz"
+        draft = self.work / f"{owner}+{series.folder}+{name}"
+        write_archive(draft, header, arrays, compress=False)
+
+    def publish(self, owner: str) -> None:
+        """Put all drafts of an owner in their places."""
+        for draft in self.work.glob(f"{owner}+*"):
+            _, folder, name = draft.name.split("+")
+            os.replace(draft, self.path / folder / name)
+
+    @property
+    def work(self) -> Path:
+        """Where writers keep what is not finished."""
+        return self.path / _WORK
+
+    # --- reading ------------------------------------------------------------------------------
+
+    def _select(self, problem: str | None, policy: str | None) -> list[Series]:
+        found = self.series()
+        for kind, label in (("problem", problem), ("policy", policy)):
+            labels = sorted({getattr(series, kind) for series in found})
+            if label is not None and label not in labels:
+                raise ValueError(f"there is no {kind} {label!r} here{hint(label, labels)}")
+        found = [s for s in found if problem in (None, s.problem) and policy in (None, s.policy)]
+        if not found:
+            raise ValueError(f"{self.path} holds nothing of the kind yet")
+        return found
+
+    def _scan(self, series: Series) -> Iterator[tuple[Path, Shard]]:
+        """The shards of a series, and which runs each holds; a file is read once."""
+        for path in sorted((self.path / series.folder).glob("[0-9]*.npz")):
+            if path not in self._shards:
+                self._load(series, path)
+            yield path, self._shards[path]
+
+    def _read(self, series: Series) -> Iterator[tuple[Path, Shard, dict[str, np.ndarray]]]:
+        for path in sorted((self.path / series.folder).glob("[0-9]*.npz")):
+            arrays = self._load(series, path)
+            yield path, self._shards[path], arrays
+
+    def _load(self, series: Series, path: Path) -> dict[str, np.ndarray]:
+        header, arrays = read_archive(path, "a shard of a store")
+        if (header.get("problem"), header.get("policy")) != (series.problem, series.policy):
+            raise ValueError(f"{path} belongs to another series than its folder; remove it")
+        try:
+            points, seeds = arrays["points"], arrays["seeds"]
+            shape = (len(points), len(seeds), len(series.rounds))
+            for kind in REGRETS:
+                if arrays[f"{kind}_regret"].shape != shape:
+                    raise ValueError(f"{kind}_regret does not have shape {shape}")
+            if points.min() < 0 or points.max() >= series.points:
+                raise ValueError("it holds points that the grid does not have")
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"{path} is damaged: {error}. Remove it to have its runs computed again"
+            ) from error
+        self._shards[path] = Shard(points, seeds)
+        return arrays
+
+    def _complete(self, series: Series) -> np.ndarray:
+        """Seeds of which all points are done."""
+        by_point: list[list[np.ndarray]] = [[] for _ in range(series.points)]
+        for _, shard in self._scan(series):
+            for point in shard.points:
+                by_point[point].append(shard.seeds)
+        nothing = np.zeros(0, np.int64)
+        return reduce(np.intersect1d, [np.unique(np.concatenate([nothing, *s])) for s in by_point])
+
+    def _result(self, series: Series, seeds: np.ndarray, rounds: Sequence[int] | None) -> Result:
+        if len(seeds) == 0:
+            raise ValueError(
+                f"no seed of {series.policy!r} on {series.problem!r} is complete yet; to_pandas shows "
+                "single runs"
+            )
+        chosen = _columns(series, series.rounds if rounds is None else rounds)
+        regrets = np.full((len(REGRETS), series.points, len(seeds), len(chosen)), np.nan)
+        for _, shard, arrays in self._read(series):
+            there = np.isin(shard.seeds, seeds)
+            columns = np.searchsorted(seeds, shard.seeds[there])
+            for i, kind in enumerate(REGRETS):
+                values = arrays[f"{kind}_regret"][:, there][..., chosen]
+                regrets[i, shard.points[:, None], columns] = values
+        realised, expected, offline = regrets.reshape(
+            len(REGRETS), *series.shape, len(seeds), len(chosen)
+        )
+        return Result(
+            series.rounds[chosen], realised, expected, offline, seeds=seeds, axes=series.axes,
+            name=series.policy, config=series.config,
+        )  # fmt: skip
+
+
+def _columns(series: Series, rounds: Sequence[int] | np.ndarray) -> np.ndarray:
+    places = np.searchsorted(series.rounds, rounds)
+    known = places < len(series.rounds)
+    if not np.all(known) or np.any(series.rounds[places] != rounds):
+        raise ValueError(
+            f"rounds must be some of the reporting rounds, {series.rounds[0]}…{series.rounds[-1]}; got "
+            f"{list(rounds)!r:.60}"
+        )
+    return places
+
+
+def _rows(
+    series: Series, shard: Shard, arrays: dict[str, np.ndarray], chosen: np.ndarray
+) -> dict[str, np.ndarray | str]:
+    shape = (len(shard.points), len(shard.seeds), len(chosen))
+
+    def spread(values: np.ndarray, axis: int) -> np.ndarray:
+        rest = [size for i, size in enumerate(shape) if i > axis]
+        return np.broadcast_to(values.reshape(-1, *[1] * len(rest)), shape).ravel()
+
+    place = np.unravel_index(shard.points, series.shape) if series.axes else ()
+    points = {
+        name: spread(values[i], 0)
+        for (name, values), i in zip(series.axes.items(), place, strict=True)
+    }
+    regrets = {f"{kind}_regret": arrays[f"{kind}_regret"][..., chosen].ravel() for kind in REGRETS}
+    return {
+        "problem": series.problem,
+        "policy": series.policy,
+        **points,
+        "seed": spread(shard.seeds, 1),
+        "round": spread(series.rounds[chosen], 2),
+        **regrets,
+    }
+
+
+def _same_axes(one: Series, other: Series) -> bool:
+    return (
+        list(one.axes) == list(other.axes)
+        and all(np.array_equal(one.axes[name], other.axes[name]) for name in one.axes)
+        and np.array_equal(one.rounds, other.rounds)
+    )
+
+
+def _about(series: Series) -> dict[str, Any]:
+    return {
+        "format": _FORMAT,
+        "problem": series.problem,
+        "policy": series.policy,
+        "axes": {name: np.asarray(values).tolist() for name, values in series.axes.items()},
+        "rounds": series.rounds.tolist(),
+        "fingerprint": series.fingerprint,
+        "config": series.config,
+    }
+
+
+def _read_about(path: Path) -> Series:
+    about = _read_json(path)
+    try:
+        return Series(
+            problem=about["problem"],
+            policy=about["policy"],
+            axes={name: np.array(values) for name, values in about["axes"].items()},
+            rounds=np.array(about["rounds"], dtype=np.int64),
+            config=about["config"],
+            fingerprint=about["fingerprint"],
+        )
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} is damaged: {error!r}") from error
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} is damaged: it does not hold a table")
+    return found
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    with write_atomically(path) as file:
+        file.write(json.dumps(content, indent=1).encode())

@@ -1,0 +1,237 @@
+"""Sweeps: what they compute, what they do not compute again, and what several of them do at once."""
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dlbjax as dlb
+from dlbjax.engine import passes
+from dlbjax.result import REGRETS
+from dlbjax.sweeps import batches
+from dlbjax.sweeps import run as module
+from tests.sweeps import killed
+
+PROBLEMS = {"quiet": dlb.problems.synthetic(0.01), "loud": dlb.problems.synthetic(0.5)}
+POLICIES = {
+    "DynLin-UCB": lambda p: dlb.dynlin_ucb(dlb.Bounds.of(p, rho_bar=[0.1, 0.3]), lam=[1.0, 9.0]),
+    "myopic": dlb.myopic,
+}
+T = 400
+
+
+@pytest.fixture
+def computed(monkeypatch):
+    """Runs that are computed, as (problem, policy, point, seed)."""
+    seen = []
+    plain = module.run_together
+
+    def counting(entries, settings, *rest):
+        labels = {id(problem): label for label, problem in PROBLEMS.items()}
+        for entry in entries:
+            for point in entry.grid.axes["point"]:
+                for seed in settings.seeds:
+                    seen.append((labels[id(entry.problem)], entry.label, int(point), int(seed)))
+        return plain(entries, settings, *rest)
+
+    monkeypatch.setattr(module, "run_together", counting)
+    return seen
+
+
+def assert_same(store, problem, policy, seeds):
+    found = store.result(problem, policy)
+    chosen = POLICIES[policy](PROBLEMS[problem])
+    alone = dlb.simulate(PROBLEMS[problem], chosen, T, seeds=seeds)
+    for kind in REGRETS:
+        np.testing.assert_array_equal(found.regret(kind), alone.regret(kind))
+    np.testing.assert_array_equal(found.seeds, alone.seeds)
+    np.testing.assert_array_equal(found.rounds, alone.rounds)
+    assert list(found.axes) == list(alone.axes)
+    assert found.name == policy
+    execution = {"execution": alone.config["execution"]}
+    assert dict(found.config) | execution == dict(alone.config)
+
+
+def test_a_sweep_gives_what_simulate_gives(tmp_path, computed):
+    store = dlb.sweep(PROBLEMS, POLICIES, T, 6, tmp_path / "a")
+    for problem in PROBLEMS:
+        for policy in POLICIES:
+            assert_same(store, problem, policy, 6)
+    assert len(computed) == len(set(computed)) == 2 * 5 * 6
+    assert list(store.work.iterdir()) == []
+    assert list((tmp_path / "a").rglob("*.part")) == []
+
+
+def test_small_batches_give_the_same(tmp_path, monkeypatch, computed):
+    monkeypatch.setattr(module, "runs_that_fit", lambda *_: 4)
+    store = dlb.sweep(PROBLEMS, POLICIES, T, 6, tmp_path)
+    assert_same(store, "loud", "DynLin-UCB", 6)
+    assert len(computed) == len(set(computed)) == 2 * 5 * 6
+
+
+def test_only_what_is_new_is_computed(tmp_path, computed):
+    quiet, one = {"quiet": PROBLEMS["quiet"]}, {"myopic": dlb.myopic}
+    dlb.sweep(quiet, one, T, 5, tmp_path)
+    first = len(computed)
+    assert first == 5
+    dlb.sweep(quiet, one, T, 5, tmp_path)
+    assert len(computed) == first
+    dlb.sweep(quiet, one, T, [2, 9, 4, 7], tmp_path)  # some seeds more
+    assert [run[-1] for run in computed[first:]] == [9, 7]
+    store = dlb.sweep(PROBLEMS, POLICIES, T, 6, tmp_path)  # a problem, a policy, a seed
+    assert len(computed) == len(set(computed)) == 2 * 5 * 6 + 2
+    assert_same(store, "loud", "DynLin-UCB", 6)
+    assert_same(store, "quiet", "myopic", [0, 1, 2, 3, 4, 5, 7, 9])
+
+
+def test_two_writers_divide_the_work(tmp_path, monkeypatch, computed):
+    monkeypatch.setattr(module, "runs_that_fit", lambda *_: 6)
+    monkeypatch.setattr(module, "_PATIENCE", 0.01)
+    stores = []
+
+    def write():
+        stores.append(dlb.sweep(PROBLEMS, POLICIES, T, 6, tmp_path))
+
+    threads = [threading.Thread(target=write) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(computed) == len(set(computed)) == 2 * 5 * 6
+    for store in stores:  # each has everything when it returns
+        assert_same(store, "loud", "myopic", 6)
+
+
+def test_what_another_writer_holds_is_waited_for(tmp_path, monkeypatch, computed):
+    waits = []
+    store = module.Store.make(tmp_path)
+    names = [b.name for b in batches.make_batches([1], np.arange(3), 8192)]
+    claim = batches.claimed(store.work / f"{names[0]}.lock")
+    assert claim.__enter__()
+
+    def wait(seconds):
+        waits.append(len(computed))
+        claim.__exit__(None, None, None)
+
+    monkeypatch.setattr(module.time, "sleep", wait)
+    dlb.sweep({"quiet": PROBLEMS["quiet"]}, dlb.myopic, T, 3, tmp_path)
+    assert waits == [0]
+    assert len(computed) == 3
+
+
+@pytest.mark.parametrize("kill_at", ["draft", "unlink", "publish"])
+def test_a_writer_that_dies_while_it_writes_leaves_nothing_half_done(
+    kill_at, tmp_path, monkeypatch, computed
+):
+    """A batch with two series: one shard in its place and the other not."""
+    both = {"myopic": dlb.myopic, "clairvoyant": dlb.clairvoyant}
+    quiet = {"quiet": PROBLEMS["quiet"]}
+    calls = []
+    targets = {"draft": (module.Store, "draft"), "publish": (os, "replace"),
+               "unlink": (Path, "unlink")}  # fmt: skip
+    owner, name = targets[kill_at]
+    plain = getattr(owner, name)
+
+    def die_at_the_second(*args, **kwargs):
+        relevant = kill_at != "publish" or "+" in str(args[0])
+        relevant &= kill_at != "unlink" or str(args[0]).endswith(".checkpoint")
+        calls.append(relevant)
+        if sum(calls) == (1 if kill_at == "unlink" else 2) and relevant:
+            raise SystemExit
+        return plain(*args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, die_at_the_second)
+        with pytest.raises(SystemExit):
+            dlb.sweep(quiet, both, T, 3, tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(passes, "_advanced", None)  # everything was computed: nothing is again
+        store = dlb.sweep(quiet, both, T, 3, tmp_path)
+    assert_same(store, "quiet", "myopic", 3)
+    assert len(store.result("quiet", "clairvoyant").seeds) == 3
+    assert list(store.work.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"horizon": T + 1}, "horizon: 400 there, 401 here"),
+        ({"dtype": "float32"}, "dtype: float64 there, float32 here"),
+        ({"rounds": [10]}, "other rounds"),
+        ({"problems": {"quiet": PROBLEMS["loud"]}}, "other problem"),
+        ({"policies": {"myopic": dlb.clairvoyant}}, "other policies"),
+    ],
+)
+def test_a_label_stands_for_one_thing(change, message, tmp_path):
+    asked = {"problems": {"quiet": PROBLEMS["quiet"]}, "policies": {"myopic": dlb.myopic},
+             "horizon": T, "seeds": 2, "store": tmp_path}  # fmt: skip
+    dlb.sweep(**asked)
+    with pytest.raises(ValueError, match=rf"'myopic' on 'quiet' already, with .*{message}"):
+        dlb.sweep(**asked | change)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"problems": {}}, "problems must have at least one label"),
+        ({"problems": {3: PROBLEMS["quiet"]}}, "problems must have at least one label, a string"),
+        ({"problems": {"a": "synthetic"}}, "problems must be dlbjax.Problems; 'a' is str"),
+        ({"policies": {}}, "policies must have at least one label"),
+        ({"policies": {"a": "myopic"}}, "policy must be a dlbjax.Policy"),
+        ({"policies": {"a": lambda problem: 3}}, "policy must be a dlbjax.Policy"),
+        ({"seeds": 0}, "seeds must be"),
+        ({"seeds": [1, 1]}, "seeds must be distinct"),
+        ({"horizon": -1}, "horizon must be"),
+        ({"checkpoint_every": "often"}, "checkpoint_every must"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_a_folder_is_made(change, message, tmp_path):
+    asked = {"problems": PROBLEMS, "policies": dlb.myopic, "horizon": T, "seeds": 2}
+    with pytest.raises(ValueError, match=message):
+        dlb.sweep(**asked | change, store=tmp_path / "a")
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.slow
+def test_twenty_kills_change_nothing_and_little_is_computed_again(tmp_path):
+    """A process that saves stretch by stretch dies after a random number of them, twenty times."""
+    rng = np.random.default_rng(5)
+    log, folder = tmp_path / "log", tmp_path / "store"
+    log.touch()
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([killed.__name__])
+
+    def stretches():
+        return log.read_bytes().count(b"\n")
+
+    def start():
+        arguments = (folder, log, str(tmp_path / "cache"))
+        child = context.Process(target=killed.run_and_log, args=arguments)
+        child.start()
+        return child
+
+    for _ in range(20):
+        last, child = stretches() + int(rng.integers(1, 6)), start()
+        while child.is_alive() and stretches() < last:
+            time.sleep(0.002)
+        time.sleep(float(rng.uniform(0, 0.05)))
+        child.kill()
+        child.join()
+        assert child.exitcode == -signal.SIGKILL, "it was over before it was killed so often"
+    child = start()
+    child.join(timeout=120)
+    assert child.exitcode == 0
+    store, alone = dlb.Store(folder), killed.run(tmp_path / "alone")
+    for policy in ("DynLin-UCB", "Lin-UCB"):
+        one, other = (s.result("loud", policy) for s in (store, alone))
+        for kind in REGRETS:
+            np.testing.assert_array_equal(one.regret(kind), other.regret(kind))
+    assert list(store.work.iterdir()) == []
+    done = log.read_text().splitlines()
+    # Two workers, each with a stretch under way and one that is not yet saved.
+    assert 0 < len(done) - len(set(done)) <= 20 * 2 * 2
