@@ -393,3 +393,57 @@ def test_a_run_that_ends_early_says_so_in_one_line(
 def test_runs_as_a_module():
     command = [sys.executable, "-m", "dlbjax.cli", "--version"]
     assert subprocess.check_output(command, text=True).strip() == f"dlbjax {dlb.__version__}"
+
+
+SWEEP = ["--problem", "synthetic", "--problem", "synthetic:sigma=0.5", "--policy", "myopic", *TINY]
+
+
+def test_sweep_runs_once_and_prints_what_is_there(tmp_path, capsys, monkeypatch):
+    folder = str(tmp_path / "runs")
+    assert main(["sweep", folder, *SWEEP]) == 0
+    printed = capsys.readouterr().out
+    assert printed.splitlines()[1].split() == ["synthetic", "myopic", "1", "2"]
+    assert "synthetic:sigma=0.5: expected regret after 60 rounds, 2 runs" in printed
+    problem = dlb.problems.synthetic(0.5)
+    alone = dlb.simulate(problem, dlb.myopic(problem), 60, 2)
+    assert f"{alone.summary().mean[-1]:.6g}" in printed
+    monkeypatch.setattr("dlbjax.sweeps.run.run_together", None)  # nothing is left to compute
+    assert main(["sweep", folder, *SWEEP]) == 0
+    assert capsys.readouterr().out == printed
+    assert main(["sweep", folder]) == 0
+    assert capsys.readouterr().out == printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "is not a store of results"),
+        (["--problem", "synthetic"], "at least one --problem and one --policy"),
+        ([*SWEEP, "--policy", "myopic"], "policy 'myopic' is given twice"),
+        ([*SWEEP, "--problem", "synthetic"], "problem 'synthetic' is given twice"),
+        ([*SWEEP, "--policy", "myopia"], "there is no 'myopia', did you mean myopic?"),
+        ([*SWEEP, "--checkpoint-every", "-1"], "must be a number of seconds, >= 0"),
+    ],
+)
+def test_a_sweep_that_cannot_be_is_refused_in_a_line(arguments, message, tmp_path, capsys):
+    folder = tmp_path / "runs"
+    try:
+        code = main(["sweep", str(folder), *arguments])
+    except SystemExit as stop:
+        code = stop.code
+    assert code == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert message in line
+    assert not folder.exists()
+
+
+def test_run_goes_on_from_a_checkpoint(tmp_path, capsys, monkeypatch):
+    path = tmp_path / "run.checkpoint"
+    assert main([*RUN, *TINY, "--checkpoint", str(path)]) == 0
+    first = capsys.readouterr().out
+    monkeypatch.setattr("dlbjax.engine.passes._advanced", None)  # nothing is left to compute
+    assert main([*RUN, *TINY, "--checkpoint", str(path)]) == 0
+    assert capsys.readouterr().out == first
+    assert main([*RUN, "--horizon", "61", "--seeds", "2", "--checkpoint", str(path)]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "is a checkpoint of another call, with other horizon: 60 there, 61 here" in line

@@ -10,7 +10,7 @@ from typing import NoReturn
 import jax
 
 import dlbjax
-from dlbjax.cli import fit, plan, reproduce, run
+from dlbjax.cli import fit, plan, reproduce, run, sweep
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     reproduce.add_to(commands)
     run.add_to(commands)
+    sweep.add_to(commands)
     fit.add_to(commands)
     plan.add_to(commands)
     return parser

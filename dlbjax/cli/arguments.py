@@ -3,6 +3,7 @@
 import argparse
 import math
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 _MOST = 2**31 - 1  # rounds and seeds are counted in 32 bits
@@ -39,6 +40,36 @@ def numbers(text: str) -> float | list[float]:
     return found[0] if len(found) == 1 else found
 
 
+def seconds(text: str) -> float:
+    """A length of time."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"must be a number of seconds, >= 0; got {text!r:.60}")
+    return number
+
+
+def add_size(parser: argparse.ArgumentParser, *, horizon: int, seeds: int) -> None:
+    """Add the options that say how much is computed, and how exactly."""
+    parser.add_argument(
+        "--horizon", type=count, default=horizon, help=f"rounds (default {horizon})"
+    )
+    parser.add_argument("--seeds", type=count, default=seeds, help=f"runs (default {seeds})")
+    parser.add_argument(
+        "--dtype", choices=("float64", "float32"), default="float64", help="(default float64)"
+    )
+
+
+def add_checkpoint_every(parser: argparse.ArgumentParser) -> None:
+    """Add the option."""
+    parser.add_argument(
+        "--checkpoint-every", type=seconds, default=30.0, metavar="SECONDS",
+        help="time between two saves of what is under way (default 30)",
+    )  # fmt: skip
+
+
 def check_writable(option: str, path: Path, suffix: str) -> None:
     """Refuse a file that could not be written, before hours are spent on what goes into it."""
     if path.suffix != suffix:
@@ -51,3 +82,10 @@ def check_writable(option: str, path: Path, suffix: str) -> None:
             pass
     except OSError as error:
         raise ValueError(f"{option} {str(path)!r} cannot be written: {error.strerror}") from error
+
+
+def refuse_repeated(option: str, texts: Sequence[str]) -> None:
+    """Refuse an option that is given the same text twice."""
+    for text in texts:
+        if texts.count(text) > 1:
+            raise ValueError(f"{option} {text!r:.60} is given twice; leave one out")

@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from dlbjax.cli.arguments import count
+from dlbjax.cli.arguments import add_size
 
 _ABOUT = {
     "figure1": "all algorithms on the synthetic problem, and D-Lin-UCB with several discounts",
@@ -44,13 +44,9 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "figure", nargs="?", choices=(*_ABOUT, "all"), default="all", help="(default all)"
     )
-    parser.add_argument("--horizon", type=count, default=1_000_000, help="rounds (default 1000000)")
-    parser.add_argument("--seeds", type=count, default=50, help="runs (default 50)")
+    add_size(parser, horizon=1_000_000, seeds=50)
     parser.add_argument(
         "--out", type=Path, default=Path("results"), help="folder (default results)"
-    )
-    parser.add_argument(
-        "--dtype", choices=("float64", "float32"), default="float64", help="(default float64)"
     )
     parser.add_argument("--again", action="store_true", help="run what is there already, too")
     parser.set_defaults(run=_reproduce)

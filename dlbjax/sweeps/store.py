@@ -109,7 +109,7 @@ class Store:
     def __str__(self) -> str:
         rows = [("problem", "policy", "points", "seeds")]
         for series in self.series():
-            complete = len(self._complete(series))
+            complete = len(self.complete(series))
             rows.append((series.problem, series.policy, str(series.points), str(complete)))
         a, b, c, d = (max(map(len, column)) for column in zip(*rows, strict=True))
         return "\n".join(f"{p:{a}}  {q:{b}}  {r:>{c}}  {s:>{d}}" for p, q, r, s in rows)
@@ -120,6 +120,15 @@ class Store:
             if about.parent.name not in self._series:
                 self._series[about.parent.name] = _read_about(about)
         return sorted(self._series.values(), key=lambda series: (series.problem, series.policy))
+
+    def complete(self, series: Series) -> np.ndarray:
+        """Seeds of which all points are done."""
+        by_point: list[list[np.ndarray]] = [[] for _ in range(series.points)]
+        for _, shard in self._scan(series):
+            for point in shard.points:
+                by_point[point].append(shard.seeds)
+        nothing = np.zeros(0, np.int64)
+        return reduce(np.intersect1d, [np.unique(np.concatenate([nothing, *s])) for s in by_point])
 
     def result(
         self, problem: str | None = None, policy: str | None = None,
@@ -136,16 +145,18 @@ class Store:
         if len(found) > 1:
             labels = [f"problem={s.problem!r}, policy={s.policy!r}" for s in found]
             raise ValueError(f"there are {len(found)} of them; choose one, such as {labels[0]}")
-        return self._result(found[0], self._complete(found[0]), rounds)
+        return self._result(found[0], self.complete(found[0]), rounds)
 
     def results(self, problem: str | None = None, rounds: Sequence[int] | None = None) -> Results:
-        """All policies on a problem, each with its complete seeds, to be plotted together."""
+        """The policies on a problem, each with its complete seeds, to be plotted together."""
         found = self._select(problem, None)
         if len({series.problem for series in found}) > 1:
             raise ValueError(
                 f"there are several problems; choose one, such as {found[0].problem!r}"
             )
-        return Results({s.policy: self._result(s, self._complete(s), rounds) for s in found})
+        seeds = {series.policy: self.complete(series) for series in found}
+        begun = [series for series in found if len(seeds[series.policy])] or found
+        return Results({s.policy: self._result(s, seeds[s.policy], rounds) for s in begun})
 
     def to_xarray(
         self, problem: str | None = None, policy: str | None = None,
@@ -164,9 +175,9 @@ class Store:
                     f"{series.policy!r} on {series.problem!r} has other axes or rounds than "
                     f"{found[0].policy!r} on {found[0].problem!r}; choose by problem= and policy="
                 )
-        seeds = self._complete(found[0])
+        seeds = self.complete(found[0])
         for series in found[1:]:
-            seeds = np.intersect1d(seeds, self._complete(series))
+            seeds = np.intersect1d(seeds, self.complete(series))
         sets = [
             self._result(series, seeds, rounds)
             .to_xarray()
@@ -280,15 +291,6 @@ class Store:
             ) from error
         self._shards[path] = Shard(points, seeds)
         return arrays
-
-    def _complete(self, series: Series) -> np.ndarray:
-        """Seeds of which all points are done."""
-        by_point: list[list[np.ndarray]] = [[] for _ in range(series.points)]
-        for _, shard in self._scan(series):
-            for point in shard.points:
-                by_point[point].append(shard.seeds)
-        nothing = np.zeros(0, np.int64)
-        return reduce(np.intersect1d, [np.unique(np.concatenate([nothing, *s])) for s in by_point])
 
     def _result(self, series: Series, seeds: np.ndarray, rounds: Sequence[int] | None) -> Result:
         if len(seeds) == 0:
