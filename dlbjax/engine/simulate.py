@@ -163,6 +163,7 @@ def make_passes(problem: Problem, grid: PolicyGrid, settings: Settings) -> list[
     for place, policy in enumerate(grid.policies):
         check_policy(policy, problem.actions)
         epochs = as_epochs(policy.epochs, settings.horizon)
+        _refuse_too_long_for_float32(policy, epochs, settings)
         for known, places in groups:
             if known.same(epochs) and _alike(grid.policies[places[0]], policy):
                 places.append(place)
@@ -173,6 +174,15 @@ def make_passes(problem: Problem, grid: PolicyGrid, settings: Settings) -> list[
         prepare(problem, [grid.policies[i] for i in places], places, epochs, settings)
         for epochs, places in groups
     ]
+
+
+def _refuse_too_long_for_float32(policy: Policy, epochs: Epochs, settings: Settings) -> None:
+    decisions = int(epochs.counts.sum())
+    if settings.dtype == np.float32 and policy.float32 is not None and decisions > policy.float32:
+        raise ValueError(
+            f"policy {policy.name!r} needs dtype float64 for {decisions} decisions: beyond {policy.float32} "
+            "the differences that it decides by are smaller than what float32 resolves"
+        )
 
 
 def _alike(one: Policy, other: Policy) -> bool:
@@ -205,7 +215,7 @@ def _result(
     whole = jax.tree.map(
         lambda *leaves: np.concatenate(leaves)[order], *(parts for _, parts, _ in done)
     )
-    _refuse_non_finite(whole["regrets"], grid, settings)
+    _refuse_non_finite(whole, grid, settings)
     whole = jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), whole)
     regrets = np.moveaxis(whole.pop("regrets"), -1, 0)
     if "policy" in whole:
@@ -220,14 +230,18 @@ def _result(
     )  # fmt: skip
 
 
-def _refuse_non_finite(regrets: np.ndarray, grid: PolicyGrid, settings: Settings) -> None:
-    bad = np.argwhere(~np.isfinite(regrets))
-    if len(bad):
-        place, run_, report, _ = bad[0]
+def _refuse_non_finite(whole: dict[str, Any], grid: PolicyGrid, settings: Settings) -> None:
+    """Refuse regret (policies, seeds, C, 3) or recorded numbers (policies, seeds, T, …) that are not."""
+    for name, rounds in (("regrets", settings.rounds), ("rewards", None), ("states", None)):
+        if name not in whole or np.isfinite(whole[name]).all():
+            continue
+        place, run, t, *_ = np.argwhere(~np.isfinite(whole[name]))[0]
+        what = "regret" if name == "regrets" else f"recorded {name[:-1]}"
         raise FloatingPointError(
-            f"the regret of policy {grid.policies[place].name!r} (number {place} of its grid) is not "
-            f"finite for seed {settings.seeds[run_]} by round {settings.rounds[report]}; look for a "
-            "division by zero or an overflow in the policy, or an index that is no vertex's"
+            f"the {what} of policy {grid.policies[place].name!r} (number {place} of its grid) is not "
+            f"finite for seed {settings.seeds[run]} by round {t + 1 if rounds is None else rounds[t]}; look "
+            "for a division by zero or an overflow in the policy, an index that is no vertex's, or a "
+            "system whose state overflows"
         )
 
 

@@ -80,6 +80,10 @@ def d_lin_ucb(
       The paper on Dynamical Linear Bandits prints a further factor t inside the logarithm, which
       Russac et al. do not have; it is left out. See dlbjax/ERRATA.md.
 
+    Note:
+      In float32 its mean regret on the synthetic problem is 9 % too large after 10⁶ rounds, and right
+      after 10⁵: beyond those it is refused there.
+
     Args:
       bounds: what the learner is told; see `Bounds.of`.
       lam: ridge parameter λ > 0, log T by default.
@@ -121,7 +125,7 @@ def _d_lin_ucb(bounds: Bounds, lam: Array, delta: Array, gamma: Array) -> Policy
 
     return Policy(
         init, act, update, params=params, plan=plan, feedback=("last",), lanes=True,
-        name="D-Lin-UCB",
+        float32=100_000, name="D-Lin-UCB",
     )  # fmt: skip
 
 

@@ -54,6 +54,7 @@ class Policy(NamedTuple):
       uniforms: random numbers it wants for each decision.
       lanes: whether the functions take all runs at once, every array with a trailing axis of runs
         (of length one where it is shared). By default they are written for one run and mapped.
+      float32: decisions up to which float32 is exact enough, if there is a limit.
       name: for legends and files.
       config: what else a result should say about it; must be fit for JSON.
 
@@ -78,6 +79,7 @@ class Policy(NamedTuple):
     feedback: tuple[str, ...] = ("last", "total")
     uniforms: int = 0
     lanes: bool = False
+    float32: int | None = None
     name: str = "policy"
     config: Mapping[str, Any] | None = None
 

@@ -50,6 +50,10 @@ def ucb1(bounds: Bounds, scale: Array = None) -> Policy | PolicyGrid:
 
     Its guarantee is for rewards in [0, 1]; a wider range scales the bonus.
 
+    Note:
+      In float32 its mean regret on the synthetic problem is 0.2 % too large after 10⁶ rounds, twenty-one
+      standard errors with 1024 runs, and right after 10⁵: beyond those it is refused there.
+
     Args:
       bounds: what the learner is told; see `Bounds.of`.
       scale: width of the range of rewards; by default 4ξ = 4(Θ + ΩB/(1−ρ̄))U, the width that Exp3
@@ -77,5 +81,5 @@ def _ucb1(bounds: Bounds, scale: Array) -> Policy:
         scale = real_number("scale", scale, above=0.0)
     return Policy(
         init, act, update, params=4 * bounds.reward_bound if scale is None else scale, plan=plan,
-        feedback=("last",), lanes=True, name="UCB1",
+        feedback=("last",), lanes=True, float32=100_000, name="UCB1",
     )  # fmt: skip

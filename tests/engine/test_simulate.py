@@ -11,6 +11,8 @@ import pytest
 from scipy import stats
 
 import dlbjax as dlb
+from dlbjax.engine.settings import check_settings
+from dlbjax.engine.simulate import _refuse_non_finite, as_grid
 from dlbjax.epochs import Epochs
 
 REGRETS = ("realised_regret", "expected_regret", "offline_regret")
@@ -605,3 +607,24 @@ def test_the_state_of_the_policy_in_the_end(tmp_path):
     np.testing.assert_allclose(result.policy_state.b.value, b, rtol=1e-9)
     result.save(tmp_path / "run.npz")
     assert dlb.load(tmp_path / "run.npz").policy_state is None
+
+
+def test_policies_that_float32_misleads_refuse_it_for_long_runs():
+    problem = dlb.problems.synthetic()
+    for make in (dlb.ucb1, dlb.d_lin_ucb):
+        policy = make(dlb.Bounds.of(problem))
+        with pytest.raises(
+            ValueError, match="needs dtype float64 for 100001 decisions: beyond 100000"
+        ):
+            dlb.simulate(problem, policy, 100_001, dtype="float32")
+
+
+@pytest.mark.parametrize(("name", "shape"), [("rewards", (1, 2, 9)), ("states", (1, 2, 9, 3))])
+def test_recorded_numbers_that_are_not_finite_are_refused_with_seed_and_round(name, shape):
+    settings = check_settings(3, 9, [4, 7], None, name, None, "float64", None, None, None)
+    whole = {"regrets": np.zeros((1, 2, 9, 3)), name: np.zeros(shape)}
+    grid = as_grid(dlb.myopic(dlb.problems.synthetic()))
+    _refuse_non_finite(whole, grid, settings)
+    whole[name][0, 1, 5] = np.inf
+    with pytest.raises(FloatingPointError, match=f"recorded {name[:-1]} .* for seed 7 by round 6"):
+        _refuse_non_finite(whole, grid, settings)
