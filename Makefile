@@ -7,7 +7,7 @@ BIN := .venv/bin
 help:
 	@echo "make reproduce  run all the paper's experiments at full size, into results/"
 	@echo "make test       check formatting, types and behaviour"
-	@echo "make bench      time dlbjax against NumPy and Numba loops, into results/benchmarks/"
+	@echo "make bench      time dlbjax against its peers, measure its memory and precision (1 h)"
 	@echo "make notebooks  execute all notebooks at full size, in place"
 	@echo "make format     let ruff format and mend the code"
 	@echo "make clean      remove the environment and what was built"
@@ -33,6 +33,8 @@ reproduce: .venv/base
 bench: .venv/base
 	$(BIN)/python -m pip install --quiet --editable ".[benchmarks]"
 	$(BIN)/python benchmarks/run.py --out results/benchmarks
+	$(BIN)/python benchmarks/sweep.py --out results/benchmarks
+	$(BIN)/python benchmarks/precision.py
 	$(BIN)/python benchmarks/identification.py
 
 notebooks: .venv/base
