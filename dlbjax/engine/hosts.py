@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
-from jax.experimental.multihost_utils import process_allgather
 
+from dlbjax.engine.peers import Watch
 from dlbjax.engine.settings import Noise, Settings
 from dlbjax.result import REGRETS, Result
 
@@ -32,17 +33,20 @@ def own(path: str | Path) -> Path:
     return path.with_name(f"{path.name}.{jax.process_index()}-of-{hosts}")
 
 
-def gather(results: list[Result], settings: Settings) -> list[Result]:
+def gather(results: list[Result], settings: Settings, others: Watch) -> list[Result]:
     """The results for all seeds, from those that each process has for its share."""
     if jax.process_count() == 1:
         return results
-    return [_joined(result, settings.seeds) for result in results]
+    everywhere = others.gather([_arrays(result) for result in results])
+    return [_joined(*pair, settings.seeds) for pair in zip(results, everywhere, strict=True)]
 
 
-def _joined(result: Result, seeds: np.ndarray) -> Result:
-    arrays = {name: getattr(result, name) for name in _BY_SEED}
-    with jax.enable_x64(True):
-        everywhere = process_allgather(arrays)  # leaves (hosts, axes…, share, …)
+def _arrays(result: Result) -> dict[str, Any]:
+    return {name: getattr(result, name) for name in _BY_SEED}
+
+
+def _joined(result: Result, everywhere: dict[str, Any], seeds: np.ndarray) -> Result:
+    """A result with the arrays of all processes, leaves (hosts, axes…, share, …)."""
     axis = len(result.axes)
 
     def join(leaf: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ from dlbjax._arrays import real_number
 from dlbjax.engine import fingerprint, hosts
 from dlbjax.engine.checkpoint import Checkpoint
 from dlbjax.engine.passes import Pass, prepare
+from dlbjax.engine.peers import Watch
 from dlbjax.engine.settings import Noise, Settings, check_settings
 from dlbjax.engine.workers import carry_out
 from dlbjax.epochs import Epochs, as_epochs
@@ -96,9 +97,14 @@ def simulate(
     entries = [Entry(problem, name, as_grid(p)) for name, p in named.items()]
     here = hosts.share(settings)
     own = None if checkpoint is None else hosts.own(checkpoint)
-    with progress_bar(entries, here, progress) as bar:
-        results = run_together(entries, here, bar.update, own, every)
-    results = hosts.gather(results, settings)
+    with Watch(own) as others, progress_bar(entries, here, progress) as bar:
+
+        def tick(rounds: int) -> None:
+            others.check()
+            bar.update(rounds)
+
+        results = run_together(entries, here, tick, own, every)
+        results = hosts.gather(results, settings, others)
     together = Results(zip(named, results, strict=True))
     return together if isinstance(policy, Mapping) else results[0]
 
