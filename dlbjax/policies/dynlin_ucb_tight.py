@@ -117,6 +117,10 @@ def dynlin_ucb_tight(
     last vertex has hardly any bias. The paper's radius charges every epoch for the largest switch there
     is. See dlbjax/DERIVATION.md for the proof.
 
+    Note:
+      With so small a λ float32 cannot tell V's weak directions: on the synthetic problem mean regret is 1 %
+      too large after 110 000 epochs, and right after 13 000. Beyond those it is refused there.
+
     Args:
       bounds: what the learner is told; see `Bounds.of`.
       lam: ridge parameter λ > 0. Small is best: it costs c̄₂√λ, and a bias no longer grows with 1/√λ.
@@ -174,5 +178,5 @@ def _dynlin_ucb_tight(bounds: Bounds, lam: Array, delta: Array, extra: Array, x1
 
     return Policy(
         init, act, update, partial(growing_epochs, bounds.rho, extra=q), params, plan,
-        feedback=("last",), lanes=True, name="DynLin-UCB tight",
+        feedback=("last",), lanes=True, float32=13_000, name="DynLin-UCB tight",
     )  # fmt: skip

@@ -12,7 +12,7 @@ from scipy import stats
 
 import dlbjax as dlb
 from dlbjax.engine.settings import check_settings
-from dlbjax.engine.simulate import _refuse_non_finite, as_grid
+from dlbjax.engine.simulate import _refuse_non_finite, as_grid, make_passes
 from dlbjax.epochs import Epochs
 
 REGRETS = ("realised_regret", "expected_regret", "offline_regret")
@@ -609,14 +609,14 @@ def test_the_state_of_the_policy_in_the_end(tmp_path):
     assert dlb.load(tmp_path / "run.npz").policy_state is None
 
 
-def test_policies_that_float32_misleads_refuse_it_for_long_runs():
+@pytest.mark.parametrize("make", [dlb.ucb1, dlb.d_lin_ucb, dlb.dynlin_ucb_tight])
+def test_policies_that_float32_misleads_refuse_it_for_long_runs(make):
     problem = dlb.problems.synthetic()
-    for make in (dlb.ucb1, dlb.d_lin_ucb):
-        policy = make(dlb.Bounds.of(problem))
-        with pytest.raises(
-            ValueError, match="needs dtype float64 for 100001 decisions: beyond 100000"
-        ):
-            dlb.simulate(problem, policy, 100_001, dtype="float32")
+    policy = make(dlb.Bounds.of(problem))
+    settings = check_settings(3, 10**5, 1, None, (), None, "float32", None, None, None)
+    make_passes(problem, as_grid(policy), settings)
+    with pytest.raises(ValueError, match=r"needs dtype float64 for \d+ decisions: beyond"):
+        dlb.simulate(problem, policy, 10**6, dtype="float32")
 
 
 @pytest.mark.parametrize(("name", "shape"), [("rewards", (1, 2, 9)), ("states", (1, 2, 9, 3))])
