@@ -4,7 +4,7 @@ import json
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -37,15 +37,50 @@ def read_archive(path: str | Path, what: str) -> tuple[dict[str, Any], dict[str,
     """
     with open(path, "rb") as raw:
         try:
-            with zipfile.ZipFile(raw) as archive:
-                if damaged := archive.testzip():
-                    raise ValueError(f"{damaged} in it is damaged")
-            raw.seek(0)
-            with np.load(raw, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file}
-            header = json.loads(str(arrays.pop(_HEADER)))
-            if header["format"] != _FORMAT:
-                raise ValueError(f"its format is {header['format']}, this version reads {_FORMAT}")
+            arrays = _members(raw)
+            return _header(arrays.pop(_HEADER, None)), arrays
         except Exception as error:  # whatever a damaged file may cause
-            raise ValueError(f"{path} is not {what}: {error or type(error).__name__}") from error
-    return header, arrays
+            raise ValueError(f"{path} is not {what}: {in_one_line(error)}") from error
+
+
+def in_one_line(error: Exception) -> str:
+    """What an error says, or what it is called, in a line that can be read."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 200 else text[:197] + "..."
+
+
+def _members(raw: IO[bytes]) -> dict[str, Any]:
+    """The arrays of an archive by name, each checked against its checksum."""
+    try:
+        with zipfile.ZipFile(raw) as archive:
+            damaged = archive.testzip()
+        raw.seek(0)
+        file = np.load(raw, allow_pickle=False)
+    except Exception as error:
+        raise ValueError("it is no .npz archive, or a damaged one") from error
+    if damaged:
+        raise ValueError(f"{damaged!r:.60} in it is damaged")
+    with file:
+        arrays = {}
+        for name in file:
+            try:
+                arrays[name] = file[name]
+            except Exception as error:
+                raise ValueError(f"{name!r:.60} in it is no array of numbers or text") from error
+    return arrays
+
+
+def _header(member: Any) -> dict[str, Any]:
+    if not isinstance(member, np.ndarray) or member.shape or member.dtype.kind != "U":
+        raise ValueError("it has no header")
+    try:
+        header = json.loads(str(member))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"its header is not JSON: {error}") from error
+    if not isinstance(header, dict):
+        raise ValueError(f"its header must be an object; got {header!r:.60}")
+    if header.get("format") != _FORMAT:
+        raise ValueError(
+            f"its format is {header.get('format')!r:.60}, this version reads {_FORMAT}"
+        )
+    return header

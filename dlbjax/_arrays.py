@@ -1,5 +1,6 @@
 """Turning what a user passes into checked arrays, and choosing NumPy or JAX by what comes in."""
 
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -12,7 +13,9 @@ Array: TypeAlias = Any  # a NumPy array on the host, a JAX array or tracer insid
 
 def is_traced(*values: Array) -> bool:
     """Whether any number in the values is being traced, so that it is not known yet."""
-    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))
+    # Iterators are no input anywhere, and JAX warns where it meets one.
+    known = [value for value in values if not isinstance(value, Iterator)]
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(known))
 
 
 def namespace(*values: Array) -> ModuleType:
@@ -39,10 +42,12 @@ def real_array(name: str, value: Array, shape: tuple[int | None, ...] | None) ->
             array = np.array(array, dtype=np.float64)
         except (TypeError, ValueError):
             raise ValueError(
-                f"{name} must hold real numbers in {_words(shape)}; got {_short(value)}"
+                f"{name} must hold real numbers in {shape_in_words(shape)}; got {short(value)}"
             ) from None
-    if shape is not None and not _fits(array.shape, shape):
-        raise ValueError(f"{name} must have {_words(shape)}; got shape {tuple(array.shape)}")
+    if shape is not None and not fits(array.shape, shape):
+        raise ValueError(
+            f"{name} must have {shape_in_words(shape)}; got shape {tuple(array.shape)}"
+        )
     if not is_traced(array):
         if not np.all(np.isfinite(array)):
             place = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
@@ -84,7 +89,7 @@ def whole_number(name: str, value: Any, *, at_least: int, at_most: int | None = 
         is_whole = True  # 1e6 is how people write a horizon
     if not is_whole or value < at_least or (at_most is not None and value > at_most):
         limit = f">= {at_least}" if at_most is None else f"from {at_least} to {at_most}"
-        raise ValueError(f"{name} must be a whole number {limit}; got {_short(value)}")
+        raise ValueError(f"{name} must be a whole number {limit}; got {short(value)}")
     return int(value)
 
 
@@ -96,13 +101,15 @@ def count_of_rounds(name: str, value: Array, *, at_least: int) -> Array:
     return rounds
 
 
-def _fits(got: tuple[int, ...], shape: tuple[int | None, ...]) -> bool:
+def fits(got: tuple[int, ...], shape: tuple[int | None, ...]) -> bool:
+    """Whether an array's shape is the one wanted, in which None leaves a size open."""
     return len(got) == len(shape) and all(
         want is None or want == size for want, size in zip(shape, got, strict=True)
     )
 
 
-def _words(shape: tuple[int | None, ...] | None) -> str:
+def shape_in_words(shape: tuple[int | None, ...] | None) -> str:
+    """A shape that is wanted, for a message."""
     if shape is None:
         return "an array"
     if not shape:
@@ -111,6 +118,7 @@ def _words(shape: tuple[int | None, ...] | None) -> str:
     return f"shape ({sizes}{',' if len(shape) == 1 else ''})"
 
 
-def _short(value: Any) -> str:
-    text = repr(value)
+def short(value: Any) -> str:
+    """A value for a message, on one line."""
+    text = " ".join(repr(value).split())
     return text if len(text) <= 60 else text[:57] + "..."

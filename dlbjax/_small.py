@@ -130,7 +130,10 @@ def inverse_and_log_determinant(matrix: Array) -> tuple[Array, Array]:
 
 
 def first_best(values: Array) -> Array:
-    """The first index whose value is within 1e-12 of the largest, so that rounding decides nothing."""
+    """The first index whose value is within 1e-12 of the largest, so that rounding decides nothing.
+
+    Where a value is NaN it is the index after the last, which the simulator refuses.
+    """
     return first_of(values >= largest(values) - 1e-12)
 
 
@@ -167,14 +170,14 @@ def largest(values: Array) -> Array:
 
 
 def first_of(flags: Array) -> Array:
-    """Index of the first flag that is set, the last index where none is; flags (count[, lanes])."""
+    """Index of the first flag that is set, count where none is; flags (count[, lanes])."""
     count = flags.shape[0]
     # Indices as floats, so that the search fills whole vector registers.
     if count > _WRITTEN_OUT:
         index = jnp.arange(count, dtype=jnp.float32).reshape(count, *[1] * (flags.ndim - 1))
-        return jnp.min(jnp.where(flags, index, count - 1), axis=0).astype(jnp.int32)
-    first = jnp.full(flags.shape[1:], count - 1, jnp.float32)
-    for i in reversed(range(count - 1)):
+        return jnp.min(jnp.where(flags, index, count), axis=0).astype(jnp.int32)
+    first = jnp.full(flags.shape[1:], count, jnp.float32)
+    for i in reversed(range(count)):
         first = jnp.where(flags[i], i, first)
     return first.astype(jnp.int32)
 

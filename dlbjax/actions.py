@@ -44,7 +44,10 @@ class ActionSet:
     @property
     def radius(self) -> float:
         """U = max ‖u‖₂ over the set."""
-        return float(np.linalg.norm(self.vertices, axis=1).max())
+        unit = np.ldexp(
+            1.0, np.frexp(self._scale)[1] - 1
+        )  # a power of two, so that nothing is rounded
+        return float(unit * np.linalg.norm(self.vertices / unit, axis=1).max())
 
     def index(self, action: Array) -> int:
         """Which vertex an action is, or −1 where it is none."""
@@ -94,7 +97,7 @@ def finite(points: Array) -> ActionSet:
         raise ValueError(f"points must hold at least one action; got shape {points.shape}")
     _refuse_too_many(len(points))
     first: dict[tuple[float, ...], int] = {}
-    for i, point in enumerate(map(tuple, points + 0.0)):
+    for i, point in enumerate(map(tuple, (points + 0.0).tolist())):
         if point in first:
             raise ValueError(
                 f"points must be distinct; rows {first[point]} and {i} are both {list(point)}"
@@ -116,7 +119,7 @@ def hypercube(d: int, low: float = 0.0, high: float = 1.0) -> ActionSet:
         raise ValueError(f"low must not exceed high; got low={low:g}, high={high:g}")
     if low == high:
         return ActionSet(np.full((1, d), low))
-    _refuse_too_many(2.0 ** min(d, 1000))
+    _refuse_too_many(2 ** min(d, 1000))
     return ActionSet(np.stack(np.meshgrid(*[[low, high]] * d, indexing="ij"), -1).reshape(-1, d))
 
 
@@ -150,7 +153,11 @@ def budget(low: Array, high: Array, total: float) -> ActionSet:
     vertices = np.tile(low, (1, 1))
     if np.any(free):  # in units in which every side is one, however different channels are
         eye, rows = np.eye(free.sum()), side[None, free] / room
-        sides = np.r_[np.ones(len(eye)), np.zeros(len(eye)), 1.0]
+        rows = rows[rows.sum(axis=1) > 1]  # a total that limits nothing
+        _refuse_too_many(_most_vertices(2 * len(eye) + len(rows), len(eye)), possible=True)
+        if len(eye) > 12:  # qhull would take long to find that there are too many
+            _refuse_too_many(_budget_vertices(side[free] / room))
+        sides = np.r_[np.ones(len(eye)), np.zeros(len(eye)), np.ones(len(rows))]
         unit = polytope(np.concatenate([eye, -eye, rows]), sides).vertices
         vertices = np.tile(low, (len(unit), 1))
         vertices[:, free] = np.where(unit == 1, top[free], low[free] + side[free] * unit)
@@ -184,6 +191,19 @@ def polytope(G: Array, g: Array, A_eq: Array = None, b_eq: Array = None) -> Acti
         centre, half = centre + half * shift, half * shrink
     vertices = centre + half * _vertices(set_.seen_from(centre, half))
     return ActionSet(_tidy(vertices))
+
+
+def _budget_vertices(shares: np.ndarray) -> int:
+    """Vertices of {0 ≤ u ≤ shares, Σu ≤ 1}: corners within the total, and edges that cross it."""
+    sums = np.zeros(1)
+    for share in shares:
+        sums = np.concatenate([sums, sums + share])
+    corner = np.arange(len(sums))
+    count = np.count_nonzero(sums <= 1)
+    for i, share in enumerate(shares):
+        before = sums[(corner >> i) % 2 == 0]
+        count += np.count_nonzero((before < 1) & (before + share > 1))
+    return int(count)
 
 
 def budget_constraints(low: Array, high: Array, total: float) -> tuple[np.ndarray, np.ndarray]:
@@ -256,14 +276,26 @@ def _limits(name: str, value: Array) -> np.ndarray:
 def _unit_rows(
     name: str, rows: np.ndarray, right: np.ndarray, impossible: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    norms = np.linalg.norm(rows, axis=1)
-    keep = norms > 0
+    largest = np.abs(rows).max(axis=1)
+    keep = largest > 0
     if np.any(wrong := ~keep & impossible(right)):
         i = int(np.argmax(wrong))
         raise ValueError(
             f"the action set is empty: row {i} of {name} is zero but its right side is {right[i]:g}"
         )
-    return rows[keep] / norms[keep, None], right[keep] / norms[keep]
+    unit = _power_of_two(np.where(keep, largest, 1.0))
+    norms = unit * np.linalg.norm(rows / unit[:, None], axis=1)
+    with np.errstate(over="ignore"):
+        rows, right = rows[keep] / norms[keep, None], right[keep] / norms[keep]
+    if not np.all(np.isfinite(right)):
+        i = int(np.flatnonzero(keep)[np.argmin(np.isfinite(right))])
+        raise ValueError(f"row {i} of {name} is too small beside its right side; rescale them")
+    return rows, right
+
+
+def _power_of_two(size: Array) -> Array:
+    """The power of two below a size: dividing by it rounds nothing."""
+    return np.ldexp(1.0, np.frexp(size)[1] - 1)
 
 
 def _bounding_box(set_: _Constraints) -> tuple[np.ndarray, float]:
@@ -348,6 +380,7 @@ def _without_noise(values: np.ndarray) -> np.ndarray:
 
 def _refuse_too_many(count: float, possible: bool = False) -> None:
     limit = 100 * MOST_VERTICES if possible else MOST_VERTICES
+    count = min(count, 1e300)  # binomial coefficients may be beyond what floats hold
     if count > limit:
         raise ValueError(
             f"the action set {'may have up to' if possible else 'has'} {count:.15g} vertices, more than "

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from dlbjax._arrays import Array, is_traced, namespace, real_array
-from dlbjax.problem import Problem
+from dlbjax.problem import Problem, check_problem
 
 
 @jax.tree_util.register_dataclass
@@ -55,7 +55,7 @@ class Bounds:
           problem: the bandit.
           rho_bar: upper bound on ρ(A), one or several; ρ(A) by default.
         """
-        system = problem.system
+        system = check_problem(problem).system
         rho = system.rho if rho_bar is None else _rates(rho_bar)
         if is_traced(rho, system.A):
             Phi = system.phi_at(namespace(rho, system.A).maximum(rho, system.rho))
@@ -66,17 +66,21 @@ class Bounds:
             Phi = Phi if np.ndim(rho) else float(Phi)
         xp = namespace(rho, *jax.tree.leaves(system))
         norm = xp.linalg.norm
-        B, U = norm(system.B, 2), problem.actions.radius
-        return cls(
-            Theta=norm(system.theta),
-            Omega=norm(system.omega),
-            B=B,
-            U=U,
-            X=Phi * (norm(system.x1) + B * U / (1 - rho)),
-            Phi=Phi,
-            rho=rho,
-            sigma=xp.maximum(system.reward_noise, xp.sqrt(norm(system.state_noise, 2))),
-        )
+        with np.errstate(all="ignore"):  # what overflows is refused by name
+            B, U = norm(system.B, 2), problem.actions.radius
+            bounds = cls(
+                Theta=norm(system.theta),
+                Omega=norm(system.omega),
+                B=B,
+                U=U,
+                X=Phi * (norm(system.x1) + B * U / (1 - rho)),
+                Phi=Phi,
+                rho=rho,
+                sigma=xp.maximum(system.reward_noise, xp.sqrt(norm(system.state_noise, 2))),
+            )
+        for name in cls.__dataclass_fields__:
+            real_array(f"{name} of the tightest bounds", getattr(bounds, name), None)
+        return bounds
 
     def replace(self, **changes: Array) -> "Bounds":
         """The same bounds with some fields changed."""
@@ -132,6 +136,8 @@ def _rates(rho_bar: Array) -> Array:
     if is_traced(rho_bar):
         return rho_bar
     rates = real_array("rho_bar", rho_bar, None)
+    if rates.size == 0:
+        raise ValueError(f"rho_bar must hold at least one rate; got shape {rates.shape}")
     if np.any((rates < 0) | (rates >= 1)):
         wrong = rates[(rates < 0) | (rates >= 1)].flat[0]
         raise ValueError(f"rho_bar must satisfy 0 <= rho_bar < 1; got {wrong:g}")

@@ -5,7 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dlbjax._arrays import whole_number
+from dlbjax._arrays import short, whole_number
+
+LONGEST_EPOCH = 2**31 - 1  # in rounds, which are counted in 32 bits; no horizon is longer
 
 
 class Epochs(NamedTuple):
@@ -36,7 +38,7 @@ def constant_epochs(length: int, horizon: int) -> Epochs:
     >>> constant_epochs(4, horizon=10)
     Epochs(lengths=array([4]), counts=array([3]))
     """
-    length = whole_number("epochs", length, at_least=1)
+    length = min(whole_number("epochs", length, at_least=1), LONGEST_EPOCH)
     return Epochs(np.array([length]), np.array([-(-horizon // length)]))
 
 
@@ -52,8 +54,9 @@ def listed_epochs(lengths: Sequence[int] | np.ndarray, horizon: int) -> Epochs:
         array = np.zeros(0)
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu" or array.min() < 1:
         raise ValueError(
-            f"epochs must be a list of whole numbers >= 1, the rounds of each epoch; got {lengths!r:.60}"
+            f"epochs must be a list of whole numbers >= 1, the rounds of each epoch; got {short(lengths)}"
         )
+    array = np.minimum(array.astype(np.uint64), LONGEST_EPOCH).astype(np.int64)
     total = int(array.sum(dtype=np.int64))
     if total < horizon:
         raise ValueError(

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -40,6 +41,14 @@ class Problem:
                 f"actions have {self.actions.d} coordinates but B has {self.system.d} columns; "
                 "they must agree"
             )
+        if not is_traced(self.system, self.actions.vertices):
+            with np.errstate(all="ignore"):  # refused here, no need to warn as well
+                finite = np.all(np.isfinite(self.values)) and np.all(np.isfinite(self.gaps))
+            if not finite:
+                raise ValueError(
+                    "the values of the actions overflow: the numbers of system and actions are too large "
+                    "together; choose other units"
+                )
 
     @cached_property
     def h(self) -> Array:
@@ -77,6 +86,13 @@ class Problem:
     def myopic_action(self) -> np.ndarray:
         """Argmax ⟨θ, u⟩: the best action for someone who sees the immediate effect only."""
         return self.actions.vertices[best_index(self.actions.vertices @ self.system.theta)]
+
+
+def check_problem(problem: Any) -> Problem:
+    """The problem, or a ValueError where it is none."""
+    if not isinstance(problem, Problem):
+        raise ValueError(f"problem must be a dlbjax.Problem; got {type(problem).__name__}")
+    return problem
 
 
 def best_index(values: Array) -> Array:

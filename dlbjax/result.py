@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dlbjax._archive import read_archive, write_archive
+from dlbjax._archive import in_one_line, read_archive, write_archive
+from dlbjax._arrays import fits, shape_in_words
 
 REGRETS = ("realised", "expected", "offline")
 _RECORDED = ("actions", "rewards", "states")
@@ -164,26 +165,85 @@ def load(path: str | Path) -> Result | Results:
     """
     header, arrays = read_archive(path, "a dlbjax result")
     try:
+        entries = _entries(header)
         if header["kind"] == "Result":
-            return _read(arrays, "", header["results"][0])
-        return Results(
-            {entry["key"]: _read(arrays, f"{entry['key']}/", entry) for entry in header["results"]}
-        )
-    except Exception as error:
-        raise ValueError(f"{path} is not a dlbjax result: {error}") from error
+            return _read(arrays, "", entries[0])
+        return Results({e["key"]: _read(arrays, f"{e['key']}/", e) for e in entries})
+    except Exception as error:  # whatever a file may hold
+        raise ValueError(f"{path} is not a dlbjax result: {in_one_line(error)}") from error
 
 
-def _read(file: Mapping[str, np.ndarray], prefix: str, header: dict[str, Any]) -> Result:
-    optional = {name: file[prefix + name] for name in _RECORDED if prefix + name in file}
+def _entries(header: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a header says of each result, checked."""
+    kind, entries = header.get("kind"), header.get("results")
+    if kind not in ("Result", "Results"):
+        raise ValueError(f"its kind must be Result or Results; got {kind!r:.60}")
+    if not isinstance(entries, list) or (kind == "Result" and len(entries) != 1):
+        raise ValueError(f"its header must list one result, or several; got {entries!r:.60}")
+    types: dict[str, type] = {"name": str, "axes": list, "config": dict}
+    if kind == "Results":
+        types["key"] = str
+    for entry in entries:
+        for name, type_ in types.items():
+            if not isinstance(entry, dict) or not isinstance(entry.get(name), type_):
+                raise ValueError(f"its header must give {name} of every result; got {entry!r:.60}")
+        _refuse_repeated("axes", entry["axes"])
+    if kind == "Results":
+        _refuse_repeated("keys", [entry["key"] for entry in entries])
+    return entries
+
+
+def _refuse_repeated(what: str, names: list[Any]) -> None:
+    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise ValueError(f"{what} in its header must be distinct names; got {names!r:.60}")
+
+
+def _read(file: Mapping[str, Any], prefix: str, header: dict[str, Any]) -> Result:
+    """The result whose arrays' names have a prefix; a ValueError where they do not fit together."""
+
+    def array(name: str, kinds: str, shape: tuple[int | None, ...]) -> np.ndarray:
+        return _checked(prefix + name, file.get(prefix + name), kinds, shape)
+
+    axes = {name: array(f"axis_{name}", "biufU", (None,)) for name in header["axes"]}
+    rounds, seeds = array("rounds", "iu", (None,)), array("seeds", "iu", (None,))
+    if rounds[0] < 1 or np.any(rounds[1:] <= rounds[:-1]):
+        raise ValueError(f"{prefix}rounds must increase strictly from 1 or more")
+    if len(np.unique(seeds)) < len(seeds):
+        raise ValueError(f"{prefix}seeds must be distinct")
+    runs = (*map(len, axes.values()), len(seeds))
+    every_round = (*runs, int(rounds[-1]))
+    recorded = {
+        "actions": ("iu", every_round),
+        "rewards": ("f", every_round),
+        "states": ("f", (*every_round, None)),
+    }
     return Result(
-        rounds=file[prefix + "rounds"],
-        seeds=file[prefix + "seeds"],
-        **{f"{kind}_regret": file[f"{prefix}{kind}_regret"] for kind in REGRETS},
-        axes={name: file[f"{prefix}axis_{name}"] for name in header["axes"]},
+        rounds=rounds,
+        seeds=seeds,
+        **{
+            f"{kind}_regret": array(f"{kind}_regret", "f", (*runs, len(rounds))) for kind in REGRETS
+        },
+        axes=axes,
         name=header["name"],
         config=header["config"],
-        **optional,
+        **{name: array(name, *recorded[name]) for name in _RECORDED if prefix + name in file},
     )
+
+
+def _checked(name: str, values: Any, kinds: str, shape: tuple[int | None, ...]) -> np.ndarray:
+    """An array of a file with its type, shape and numbers as they must be."""
+    if not isinstance(values, np.ndarray):
+        raise ValueError(f"{name} is missing")
+    if values.dtype.kind not in kinds:
+        wanted = {"iu": "whole numbers", "f": "floats"}.get(kinds, "numbers or names")
+        raise ValueError(f"{name} must hold {wanted}; got {values.dtype!s:.60}")
+    if not fits(values.shape, shape) or values.size == 0:
+        why = " by its axes, seeds and rounds" if len(shape) > 1 else " and not be empty"
+        raise ValueError(f"{name} must have {shape_in_words(shape)}{why}; got shape {values.shape}")
+    if kinds == "f" and not np.all(np.isfinite(values)):
+        place = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
+        raise ValueError(f"{name} must be finite; got {values[place]} at index {place}")
+    return values
 
 
 def _symbol(axis: str) -> str:

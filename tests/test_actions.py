@@ -430,3 +430,40 @@ def test_channels_in_very_different_units(high, total, expected):
     assert len(found) == len(expected)
     apart = np.abs(found[:, None] - np.array(expected, float)[None]) / scale
     assert np.all(apart.max(axis=2).min(axis=0) < 1e-7)
+
+
+def test_numbers_whose_squares_are_no_floats_have_a_radius():
+    assert actions.finite([[3e200, 4e200]]).radius == pytest.approx(5e200)
+    assert actions.finite([[3e-200, 4e-200]]).radius == pytest.approx(5e-200)
+
+
+def test_rows_whose_squares_are_no_floats_limit_all_the_same():
+    square = actions.polytope([[1e200, 0], [-1e200, 0], [0, 1e-200], [0, -1e-200]],
+                                  [1e200, 0, 1e-200, 0])  # fmt: skip
+    np.testing.assert_allclose(square.vertices, [[0, 0], [0, 1], [1, 0], [1, 1]])
+    with pytest.raises(ValueError, match="row 0 of G is too small beside its right side"):
+        actions.polytope([[1e-200], [-1.0]], [1e200, 1.0])
+
+
+@pytest.mark.parametrize("d", [17, 18, 500])
+def test_a_budget_with_too_many_vertices_is_refused_without_finding_them(d, monkeypatch):
+    monkeypatch.setattr(actions, "HalfspaceIntersection", None)
+    monkeypatch.setattr(actions, "linprog", None)
+    with pytest.raises(ValueError, match="vertices, more than"):
+        actions.budget(0.0, np.ones(d), total=d / 2)
+
+
+@pytest.mark.parametrize("total", [0.5, 1.3, 3.0, 10.0])
+def test_vertices_of_a_budget_are_counted_without_finding_them(total):
+    high = np.array([0.4, 0.9, 0.7, 0.3, 0.6])
+    found = actions.budget(0.0, high, total)
+    assert actions._budget_vertices(np.minimum(high, total) / total) == len(found)
+
+
+def test_a_total_far_beyond_the_limits_is_none():
+    assert len(actions.budget(0.0, [1e-300, 1e-300], total=1e300)) == 4
+
+
+def test_a_huge_dimension_is_refused():
+    with pytest.raises(ValueError, match="vertices, more than"):
+        actions.simplex(10**400)

@@ -215,3 +215,14 @@ def test_check_names_the_wrong_field(change, message):
 def test_check_refuses_what_are_no_bounds():
     with pytest.raises(ValueError, match=r"^bounds must be a dlbjax\.Bounds; got dict"):
         check({"X": 1.0})
+
+
+def test_no_rate_at_all_is_refused():
+    with pytest.raises(ValueError, match=r"^rho_bar must hold at least one rate; got shape"):
+        dlb.Bounds.of(dlb.problems.synthetic(), [])
+
+
+def test_bounds_that_overflow_are_refused():
+    system = dlb.System(A=[[0.5]], B=[[1.0]], omega=[1e200], theta=[1.0])
+    with pytest.raises(ValueError, match=r"^Omega of the tightest bounds must be finite; got inf"):
+        dlb.Bounds.of(dlb.Problem(system, dlb.actions.hypercube(1)))

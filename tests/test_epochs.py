@@ -170,3 +170,10 @@ def test_same_compares_lengths_and_counts():
     assert not table.same(listed_epochs([1, 2], 3))
     assert not table.same(listed_epochs([1, 3, 3], 5))
     assert not table.same(constant_epochs(1, 5))
+
+
+def test_epochs_longer_than_any_horizon_end_with_it():
+    for epochs in (10**400, [2**62, 2**62], np.array([2**63], dtype=np.uint64)):
+        table = as_epochs(epochs, 100)
+        assert table.rounds >= 100
+        assert table.lengths.max() == 2**31 - 1

@@ -67,3 +67,17 @@ def test_ties_go_to_the_lowest_index(theta, index):
 def test_what_does_not_fit_is_refused(system, chosen, message):
     with pytest.raises(ValueError, match=message):
         dlb.Problem(system, chosen)
+
+
+def test_values_that_overflow_are_refused():
+    system = dlb.System(A=[[0.5]], B=[[1e200]], omega=[1e200], theta=[0.0])
+    with pytest.raises(ValueError, match="the values of the actions overflow"):
+        dlb.Problem(system, dlb.actions.hypercube(1))
+
+
+@pytest.mark.parametrize(
+    "make", [dlb.Bounds.of, dlb.clairvoyant, dlb.myopic, dlb.planned, dlb.expert]
+)
+def test_what_is_no_problem_is_refused(make):
+    with pytest.raises(ValueError, match=r"^problem must be a dlbjax\.Problem; got float"):
+        make(1.0)

@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import re
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -193,6 +194,63 @@ BROKEN = {
     "header no object": with_header(dlbjax=np.array("[]")),
     "pickled header": with_header(dlbjax=np.array({"a": 1}, dtype=object)),
 }
+
+REFUSED = {
+    "rounds is missing": with_header(rounds=None),
+    "rounds must hold whole numbers; got float64": with_header(rounds=np.arange(1.0, 6.0)),
+    "rounds must increase strictly": with_header(rounds=np.array([1, 2, 2, 3, 4])),
+    "rounds must have shape (any,) and not be empty; got shape (0,)": with_header(
+        rounds=np.zeros(0, int)
+    ),
+    "seeds must be distinct": with_header(seeds=np.array([1, 2, 3, 1])),
+    "realised_regret must have shape (4, 5) by its axes, seeds and rounds; got shape (5, 4)": with_header(
+        realised_regret=np.zeros((5, 4))
+    ),
+    "offline_regret must be finite; got nan at index (0, 1)": with_header(
+        offline_regret=np.array([[0, np.nan, 0, 0, 0]] * 4)
+    ),
+    "expected_regret must hold floats; got complex128": with_header(
+        expected_regret=np.zeros((4, 5), complex)
+    ),
+    "actions must have shape (4, 20)": with_header(actions=np.zeros((4, 5), int)),
+    "states must have shape (4, 20, any)": with_header(states=np.zeros((4, 20))),
+    "rewards must be finite; got inf at index (0, 0)": with_header(
+        rewards=np.full((4, 20), np.inf)
+    ),
+    "its kind must be Result or Results; got 'Table'": with_header(
+        dlbjax=np.array('{"format": 1, "kind": "Table", "results": []}')
+    ),
+    "its header must list one result": with_header(
+        dlbjax=np.array('{"format": 1, "kind": "Result", "results": []}')
+    ),
+    "its header must give config of every result": with_header(
+        dlbjax=np.array(
+            '{"format": 1, "kind": "Result", "results": [{"name": "a", "axes": [], "config": 1}]}'
+        )
+    ),
+    "axes in its header must be distinct names; got ['a', 'a']": with_header(
+        dlbjax=np.array(
+            '{"format": 1, "kind": "Result", "results": [{"name": "a", "axes": ["a", "a"], "config": {}}]}'
+        )
+    ),
+    "axis_lam is missing": with_header(
+        dlbjax=np.array(
+            '{"format": 1, "kind": "Result", "results": [{"name": "a", "axes": ["lam"], "config": {}}]}'
+        )
+    ),
+    "its header is not JSON": with_header(dlbjax=np.array("{")),
+    "'rounds' in it is no array of numbers or text": with_header(
+        rounds=np.array([None, 1], dtype=object)
+    ),
+    "it is no .npz archive, or a damaged one": with_bytes(lambda good: good[: len(good) // 2]),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_what_is_wrong_with_a_result_is_said(message, tmp_path):
+    REFUSED[message](tmp_path / "r.npz")
+    with pytest.raises(ValueError, match=re.escape(f"r.npz is not a dlbjax result: {message}")):
+        dlb.load(tmp_path / "r.npz")
 
 
 @pytest.mark.parametrize("write", BROKEN.values(), ids=BROKEN)

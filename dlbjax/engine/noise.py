@@ -49,6 +49,7 @@ class NoiseLaw(NamedTuple):
         return np.where(place < self.steps[run], self.first[run] + place, self.settled[run])
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what overflows is refused by name
 def innovations_law(system: System, runs: Segments, observed: tuple[str, ...]) -> NoiseLaw:
     """The exact law of what is observed at the ends of epochs and of the sums that are reported.
 
@@ -70,6 +71,11 @@ def innovations_law(system: System, runs: Segments, observed: tuple[str, ...]) -
         first, row = len(rows), -1
         for place in range(count):
             joint = predict[kind](P)
+            if not np.all(np.isfinite(joint)):
+                raise ValueError(
+                    "the noise of the rewards overflows: state_noise, reward_noise and omega are too large "
+                    "together; choose other units"
+                )
             gain = _gain(joint, columns[kind], max(1, len(observed)))
             after = (joint - gain @ gain.T)[:-1, :-1]
             if kind in fixed and _same(fixed[kind][1], P, joint):
@@ -159,7 +165,8 @@ def _same(P: np.ndarray, other: np.ndarray, joint: np.ndarray) -> bool:
     variance = variance[:-1]
     difference = P - other
     difference[-1, -1] = 0.0
-    return not np.any(difference * difference > 1e-24 * variance[:, None] * variance)
+    std = np.sqrt(np.maximum(variance, 0.0))
+    return not np.any(np.abs(difference) > 1e-12 * std[:, None] * std)
 
 
 def _root(covariance: np.ndarray) -> np.ndarray:

@@ -243,7 +243,14 @@ def cast_leaf(array: Array, dtype: np.dtype) -> np.ndarray:
     """Floats in the dtype of a run, whole numbers in 32 bits."""
     array = np.asarray(array)
     if array.dtype.kind == "f":
-        return array.astype(dtype)
+        try:
+            with np.errstate(over="raise"):
+                return array.astype(dtype)
+        except FloatingPointError:
+            raise ValueError(
+                "a number of the problem or of a policy is beyond float32; use dtype float64, or other "
+                "units"
+            ) from None
     return array.astype(np.int32) if array.dtype.kind in "iu" else array
 
 

@@ -5,10 +5,11 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from dlbjax._arrays import Array, real_array, whole_number
+from dlbjax._arrays import Array, real_array, short, whole_number
 
 _RECORDABLE = ("actions", "rewards", "states", "policy")
 LONGEST = 2**31 - 1  # rounds are counted in 32 bits
+_MOST_RUNS = 10**8  # of which the seeds alone take 0.8 GB
 
 
 class Noise(NamedTuple):
@@ -64,7 +65,10 @@ def _seeds(seeds: Any, noise: Noise | None) -> np.ndarray:
     if seeds is None:
         return np.arange(runs or 1)
     if isinstance(seeds, int | float | np.number):
-        chosen = np.arange(whole_number("seeds", seeds, at_least=1))
+        count = whole_number("seeds", seeds, at_least=1)
+        if count > _MOST_RUNS:
+            raise ValueError(f"seeds must ask for at most {_MOST_RUNS} runs; got {short(seeds)}")
+        chosen = np.arange(count)
     else:
         chosen = _whole_numbers("seeds", seeds)
         if len(np.unique(chosen)) < len(chosen):
@@ -86,7 +90,7 @@ def _whole_numbers(name: str, values: Any) -> np.ndarray:
     except (TypeError, ValueError):
         array = np.zeros(0)
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
-        raise ValueError(f"{name} must be a list of whole numbers; got {values!r:.60}")
+        raise ValueError(f"{name} must be a list of whole numbers; got {short(values)}")
     return array.astype(np.int64)
 
 
@@ -97,7 +101,7 @@ def _reporting_rounds(rounds: Any, horizon: int) -> np.ndarray:
         return np.unique(np.r_[linear, logarithmic].astype(np.int64))
     chosen = _whole_numbers("rounds", rounds)
     if np.any(np.diff(chosen) <= 0) or chosen[0] < 1 or chosen[-1] > horizon:
-        raise ValueError(f"rounds must increase strictly within 1..{horizon}; got {rounds!r}")
+        raise ValueError(f"rounds must increase strictly within 1..{horizon}; got {short(rounds)}")
     return np.union1d(chosen, horizon)
 
 
@@ -114,8 +118,11 @@ def _check_noise(noise: Noise | None, horizon: int, n: int) -> Noise | None:
 
 def _check_record(record: Any) -> tuple[str, ...]:
     names = (record,) if isinstance(record, str) else record
-    if not isinstance(names, list | tuple | set) or set(names) - set(_RECORDABLE):
-        raise ValueError(f"record must name some of {', '.join(_RECORDABLE)}; got {record!r}")
+    known = isinstance(names, list | tuple | set) and all(
+        isinstance(name, str) and name in _RECORDABLE for name in names
+    )
+    if not known:
+        raise ValueError(f"record must name some of {', '.join(_RECORDABLE)}; got {short(record)}")
     return tuple(name for name in _RECORDABLE if name in names)
 
 
@@ -124,7 +131,7 @@ def _check_devices(devices: Any) -> list[Any] | None:
         return None
     if not isinstance(devices, list | tuple) or not devices or not all(map(_is_device, devices)):
         raise ValueError(
-            f"devices must be a list of JAX devices, as jax.devices() gives; got {devices!r}"
+            f"devices must be a list of JAX devices, as jax.devices() gives; got {short(devices)}"
         )
     return list(devices)
 
@@ -136,8 +143,8 @@ def _is_device(device: Any) -> bool:
 def _check_dtype(dtype: Any) -> np.dtype:
     try:
         chosen = np.dtype(dtype)
-    except TypeError:
+    except (TypeError, ValueError):
         chosen = np.dtype(object)
     if chosen not in (np.float32, np.float64):
-        raise ValueError(f"dtype must be float32 or float64; got {dtype!r}")
+        raise ValueError(f"dtype must be float32 or float64; got {short(dtype)}")
     return chosen

@@ -94,7 +94,7 @@ def simulate(
         problem.system.n, horizon, seeds, noise, record, rounds, dtype, batch, chunk, devices
     )
     every = real_number("checkpoint_every", checkpoint_every, at_least=0.0)
-    entries = [Entry(problem, name, as_grid(p)) for name, p in named.items()]
+    entries = [make_entry(problem, name, p) for name, p in named.items()]
     here = hosts.share(settings)
     own = None if checkpoint is None else hosts.own(checkpoint)
     with Watch(own) as others, progress_bar(entries, here, progress) as bar:
@@ -113,8 +113,16 @@ class Entry(NamedTuple):
     """A policy, or a grid of them, on a problem."""
 
     problem: Problem
-    label: str  # the policy's own name if empty
+    label: str
     grid: PolicyGrid
+
+
+def make_entry(problem: Problem, label: str, policy: Any) -> Entry:
+    """An entry, checked."""
+    grid = as_grid(policy)
+    for each in grid.policies:
+        check_policy(each, problem.actions)
+    return Entry(problem, label or grid.policies[0].name, grid)
 
 
 def progress_bar(entries: list[Entry], settings: Settings, shown: bool | None) -> tqdm:
@@ -123,7 +131,7 @@ def progress_bar(entries: list[Entry], settings: Settings, shown: bool | None) -
     return tqdm(
         total=settings.horizon * runs, unit=" rounds", unit_scale=True, delay=0 if shown else 2,
         disable=None if shown is None else not shown,
-        desc=", ".join(entry.label or entry.grid.policies[0].name for entry in entries),
+        desc=", ".join(entry.label for entry in entries),
     )  # fmt: skip
 
 
@@ -155,11 +163,16 @@ def as_grid(policy: Any) -> PolicyGrid:
             "policy must be a dlbjax.Policy, a PolicyGrid, or a mapping from names to them; got "
             f"{type(policy).__name__}"
         )
-    size = int(np.prod([len(values) for values in policy.axes.values()], dtype=int))
+    axes, policies = policy
+    if not isinstance(axes, Mapping) or not all(np.ndim(values) == 1 for values in axes.values()):
+        raise ValueError(f"axes of the grid must map names to lists of values; got {axes!r:.60}")
+    if not isinstance(policies, Sequence):
+        raise ValueError(f"policies of the grid must be a list of them; got {policies!r:.60}")
+    size = int(np.prod([len(values) for values in axes.values()], dtype=int))
     if size == 0:
         raise ValueError("the grid must hold at least one policy; got none")
-    if size != len(policy.policies):
-        raise ValueError(f"the grid's axes make {size} points, but it holds {len(policy.policies)}")
+    if size != len(policies):
+        raise ValueError(f"the grid's axes make {size} points, but it holds {len(policies)}")
     return policy
 
 
@@ -167,7 +180,6 @@ def make_passes(problem: Problem, grid: PolicyGrid, settings: Settings) -> list[
     """The grid's policies, those that can advance side by side together."""
     groups: list[tuple[Epochs, list[int]]] = []
     for place, policy in enumerate(grid.policies):
-        check_policy(policy, problem.actions)
         epochs = as_epochs(policy.epochs, settings.horizon)
         _refuse_too_long_for_float32(policy, epochs, settings)
         for known, places in groups:
@@ -213,27 +225,32 @@ def _result(
     problem, label, grid = entry
     shape = tuple(len(values) for values in grid.axes.values())
     order = np.argsort(np.concatenate([pass_.places for pass_, *_ in done]))
-    for pass_, parts, _ in done:
-        if "actions" in parts:
-            vertex = np.array([problem.actions.index(arm) for arm in pass_.arms])
-            small = vertex.astype(np.int16 if len(vertex) < 2**15 else np.int32)
-            parts["actions"] = small[parts["actions"]]
     whole = jax.tree.map(
         lambda *leaves: np.concatenate(leaves)[order], *(parts for _, parts, _ in done)
     )
     _refuse_non_finite(whole, grid, settings)
+    if "actions" in whole:
+        arms = {place: pass_.arms for pass_, *_ in done for place in pass_.places}
+        whole["actions"] = np.stack(
+            [_vertices(problem, arms[i])[played] for i, played in enumerate(whole["actions"])]
+        )
     whole = jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), whole)
     regrets = np.moveaxis(whole.pop("regrets"), -1, 0)
     if "policy" in whole:
         whole["policy_state"] = whole.pop("policy")
-    policy = grid.policies[0]
     execution = done[0][2] | {"core seconds": sum(spent["core seconds"] for *_, spent in done)}
     realised, expected, offline = regrets
     return Result(
         settings.rounds, realised, expected, offline, seeds=settings.seeds, axes=dict(grid.axes),
-        name=label or policy.name, **whole,
+        name=label, **whole,
         config=describe(problem, grid, settings) | {"execution": execution},
     )  # fmt: skip
+
+
+def _vertices(problem: Problem, arms: np.ndarray) -> np.ndarray:
+    """Which vertex of the problem each arm is, −1 for none."""
+    index = np.array([problem.actions.index(arm) for arm in arms])
+    return index.astype(np.int16 if len(problem.actions) < 2**15 else np.int32)
 
 
 def _refuse_non_finite(whole: dict[str, Any], grid: PolicyGrid, settings: Settings) -> None:

@@ -18,6 +18,7 @@ def distinct_lengths(runs: Segments, single_rounds: bool) -> np.ndarray:
     return np.array([0, 1]) if single_rounds else np.unique(np.r_[0, runs.length])
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what overflows shows in the regret
 def build_world(problem: Problem, arms: np.ndarray, lengths: np.ndarray, law: NoiseLaw) -> World:
     """Tables for a pass, float64. The noise law's last row, for padding, is zero."""
     system = problem.system

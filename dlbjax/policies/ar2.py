@@ -136,7 +136,7 @@ def _ar2(bounds: Bounds, alpha: Array, sigma: Array, epoch: Array) -> Policy:
     alpha = real_number("alpha", bounds.rho if alpha is None else alpha, above=0.0, below=1.0)
     sigma = real_number("sigma", bounds.sigma if sigma is None else sigma, above=0.0)
     if epoch is not None:
-        epoch = whole_number("epoch", epoch, at_least=1)
+        epoch = min(whole_number("epoch", epoch, at_least=1), 2**53)
 
     def params(horizon: int, vertices: np.ndarray) -> Params:
         K = len(vertices)

@@ -5,7 +5,7 @@ import numpy as np
 
 from dlbjax._arrays import Array, real_array
 from dlbjax.policies.policy import Epoch, Feedback, Policy
-from dlbjax.problem import Problem
+from dlbjax.problem import Problem, check_problem
 
 
 def init(params: tuple[()], vertices: Array, key: Array) -> tuple[()]:
@@ -40,7 +40,7 @@ def constant(action: Array, name: str = "constant") -> Policy:
 
 def clairvoyant(problem: Problem) -> Policy:
     """Play u* = argmax ⟨h,u⟩, the optimal policy of the infinite horizon."""
-    return constant(problem.optimal_action, "clairvoyant")
+    return constant(check_problem(problem).optimal_action, "clairvoyant")
 
 
 def myopic(problem: Problem) -> Policy:
@@ -50,4 +50,4 @@ def myopic(problem: Problem) -> Policy:
       The paper calls u° = (0.5, 1, 0) myopic on the synthetic problem. That is where Lin-UCB gets
       stuck; the action that maximises ⟨θ,u⟩ is (0, 1, 0.5). See dlbjax/ERRATA.md.
     """
-    return constant(np.array(problem.myopic_action), "myopic")
+    return constant(np.array(check_problem(problem).myopic_action), "myopic")

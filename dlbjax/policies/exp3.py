@@ -6,7 +6,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from dlbjax._arrays import Array, real_number
+from dlbjax._arrays import Array, is_traced, real_number
 from dlbjax._small import Sum, draw, largest, one_hot, total
 from dlbjax.bounds import Bounds, check
 from dlbjax.policies.policy import Epoch, Feedback, Policy, PolicyGrid, over_grid
@@ -81,6 +81,11 @@ def exp3_in_batches(bounds: Bounds, gamma: Array, batch: Callable[[int], int], n
     check(bounds)
     if gamma is not None:
         gamma = real_number("gamma", gamma, above=0.0, at_most=1.0)
+    if not is_traced(bounds) and bounds.reward_bound == 0:
+        raise ValueError(
+            "bounds must leave room for rewards, which are divided by ξ; got U = 0, or Theta = 0 with "
+            "Omega = 0 or B = 0"
+        )
 
     def params(horizon: int, vertices: np.ndarray) -> Params:
         K, decisions = len(vertices), horizon / batch(horizon)

@@ -5,7 +5,7 @@ import numpy as np
 from dlbjax._arrays import Array, real_array
 from dlbjax.policies.constant import constant
 from dlbjax.policies.policy import Policy
-from dlbjax.problem import Problem
+from dlbjax.problem import Problem, check_problem
 
 SPEND = (1_641_952, 259_591_273, 716_354_611)  # on Facebook, Google and Bing
 
@@ -25,7 +25,7 @@ def expert(problem: Problem, spend: Array = SPEND) -> Policy:
     >>> dlb.expert(dlb.problems.real_world()).arms.round(3)
     array([[0.003, 0.497, 1.   ]])
     """
-    vertices = problem.actions.vertices
+    vertices = check_problem(problem).actions.vertices
     spend = real_array("spend", spend, (problem.actions.d,))
     if spend.min() < 0 or spend.sum() == 0:
         raise ValueError(f"spend must be >= 0 and not all 0; got {spend.tolist()}")

@@ -5,7 +5,7 @@ import numpy as np
 from dlbjax._arrays import Array
 from dlbjax.policies.constant import init, update
 from dlbjax.policies.policy import Epoch, Policy
-from dlbjax.problem import Problem
+from dlbjax.problem import Problem, check_problem
 from dlbjax.theory.finite_horizon import optimal_plan
 
 
@@ -27,6 +27,7 @@ def planned(problem: Problem) -> Policy:
     >>> bool(results["plan"].expected_regret[0, -1] < results["u*"].expected_regret[0, -1])
     True
     """
+    check_problem(problem)
 
     def epochs(horizon: int) -> np.ndarray:
         changes = np.flatnonzero(np.diff(optimal_plan(problem, horizon))) + 1

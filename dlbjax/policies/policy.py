@@ -1,13 +1,13 @@
 """What a policy is: three pure functions, and how long it holds each decision."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from dlbjax._arrays import Array, is_traced, real_array, whole_number
+from dlbjax._arrays import Array, is_traced, real_array, short, whole_number
 from dlbjax.actions import ActionSet
 from dlbjax.bounds import Bounds
 
@@ -91,9 +91,20 @@ def params_of(policy: Policy, horizon: int, vertices: np.ndarray) -> Any:
 
 def check_policy(policy: Policy, actions: ActionSet) -> None:
     """Refuse a policy that asks for what does not exist, or plays what is not among the actions."""
-    if not isinstance(policy.feedback, tuple) or set(policy.feedback) - {"last", "total"}:
+    if not isinstance(policy, Policy):
+        raise ValueError(f"policy must be a dlbjax.Policy; got {type(policy).__name__}")
+    for name in ("init", "act", "update", "plan"):
+        given = getattr(policy, name)
+        if not callable(given) and not (name == "plan" and given is None):
+            raise ValueError(f"{name} of a policy must be a function; got {short(given)}")
+    known = isinstance(policy.feedback, tuple) and all(
+        isinstance(name, str) and name in ("last", "total") for name in policy.feedback
+    )
+    if not known:
         raise ValueError(f'feedback must be a tuple of "last" and "total"; got {policy.feedback!r}')
     whole_number("uniforms", policy.uniforms, at_least=0)
+    if not isinstance(policy.name, str):
+        raise ValueError(f"name of a policy must be a string; got {short(policy.name)}")
     if policy.arms is None:
         return
     arms = real_array("arms", policy.arms, (None, actions.d))
@@ -127,20 +138,49 @@ def over_grid(make: Callable[..., Policy], bounds: Bounds, **hyper: Any) -> Poli
     axes: dict[str, np.ndarray] = {}
     choices: list[list[Any]] = [_split_bounds(bounds, axes)]
     for name, value in hyper.items():
-        if is_traced(value) or np.ndim(value) == 0:
+        shape = () if is_traced(value) else _shape(name, value)
+        if shape == ():
             choices.append([value])
-        elif np.ndim(value) == 1 and len(value) > 0:
+        elif len(shape) == 1 and _is_list_of_numbers(value):
             axes[name] = np.asarray(value)
             choices.append(list(axes[name]))
         else:
-            raise ValueError(
-                f"{name} must be a number or a list of numbers; got shape {np.shape(value)}"
-            )
+            got = short(value) if len(shape) == 1 and shape[0] else f"shape {shape}"
+            raise ValueError(f"{name} must be a number or a list of numbers; got {got}")
     made = []
     for told, *rest in product(*choices):
         chosen = dict(zip(hyper, rest, strict=True))
-        made.append(make(told, **chosen)._replace(config=_config(told, chosen)))
+        with np.errstate(all="ignore"):  # what overflows is refused by `_refuse_overflow`
+            policy = make(told, **chosen)
+        made.append(_refuse_overflow(policy, hyper)._replace(config=_config(told, chosen)))
     return PolicyGrid(axes, made) if axes else made[0]
+
+
+def _refuse_overflow(policy: Policy, hyper: Collection[str]) -> Policy:
+    """The policy, whose params and plan raise a ValueError where a number of theirs is not finite."""
+
+    def checked(what: str, make: Callable[..., Any]) -> Callable[..., Any]:
+        def made(*arguments: Any) -> Any:
+            with np.errstate(all="ignore"):
+                try:
+                    numbers = make(*arguments)
+                except ArithmeticError:  # Python's floats do not become infinite
+                    numbers = np.nan
+            leaves = [leaf for leaf in jax.tree.leaves(numbers) if not is_traced(leaf)]
+            if not all(np.all(np.isfinite(leaf)) for leaf in leaves):
+                raise ValueError(
+                    f"{policy.name} cannot be run: its {what} is not finite; {', '.join(hyper)} or the "
+                    "bounds are too large or too small"
+                )
+            return numbers
+
+        return made
+
+    params, plan = policy.params, policy.plan
+    return policy._replace(
+        params=checked("params", params if callable(params) else lambda *_: params),
+        plan=None if plan is None else checked("plan", plan),
+    )
 
 
 def _config(bounds: Bounds, hyper: dict[str, Any]) -> dict[str, Any]:
@@ -151,14 +191,34 @@ def _config(bounds: Bounds, hyper: dict[str, Any]) -> dict[str, Any]:
     return {"bounds": numbers[0], "arguments": numbers[1]}
 
 
+def _shape(name: str, value: Any) -> tuple[int, ...]:
+    try:
+        return np.shape(value)
+    except ValueError:  # a ragged list
+        raise ValueError(
+            f"{name} must be a number or a list of numbers; got {short(value)}"
+        ) from None
+
+
+def _is_list_of_numbers(value: Any) -> bool:
+    array = np.asarray(value)
+    return array.size > 0 and array.dtype.kind in "iuf"
+
+
 def _split_bounds(bounds: Bounds, axes: dict[str, np.ndarray]) -> list[Bounds]:
     if not isinstance(bounds, Bounds):
         raise ValueError(f"bounds must be a dlbjax.Bounds; got {type(bounds).__name__}")
     fields = {name: getattr(bounds, name) for name in Bounds.__dataclass_fields__}
-    varying = [n for n, v in fields.items() if not is_traced(v) and np.ndim(v) > 0]
+    shapes = {name: _shape(name, v) for name, v in fields.items() if not is_traced(v)}
+    sizes = {name: shape for name, shape in shapes.items() if shape}
+    varying = list(sizes)
     if not varying:
         return [bounds]
-    sizes = {name: np.shape(fields[name]) for name in varying}
+    for name in varying:
+        if len(sizes[name]) == 1 and not _is_list_of_numbers(fields[name]):
+            raise ValueError(
+                f"{name} must be a number or a list of numbers; got {short(fields[name])}"
+            )
     if len(set(sizes.values())) > 1 or len(sizes[varying[0]]) != 1:
         raise ValueError(f"fields of the bounds that are lists must have one length; got {sizes}")
     lead = "rho" if "rho" in varying else varying[0]

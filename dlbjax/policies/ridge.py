@@ -48,7 +48,7 @@ def check_ridge(bounds: Bounds, lam: Array, delta: Array) -> Callable[[int], tup
     def told(horizon: int) -> tuple[Array, Array]:
         return (
             np.log(max(horizon, 2)) if lam is None else lam,  # log 1 = 0 would not do
-            1 / horizon if delta is None else delta,
+            1 / max(horizon, 2) if delta is None else delta,  # nor would 1/1
         )
 
     return told

@@ -5,7 +5,7 @@ so that all writers of a sweep agree on the batches and can claim them one by on
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -24,7 +24,7 @@ _OF_MEMORY = 0.25  # of what is free, at most
 class Cell(NamedTuple):
     """One point of a series' grid."""
 
-    series: int
+    series: str  # its folder
     point: int
 
 
@@ -40,15 +40,15 @@ class Batch(NamedTuple):
         return digest_text(f"{self.cells} {digest(self.seeds)}")
 
 
-def make_batches(points: list[int], seeds: np.ndarray, most: int) -> list[Batch]:
+def make_batches(points: Mapping[str, int], seeds: np.ndarray, most: int) -> list[Batch]:
     """All runs of a sweep in batches of at most so many.
 
     Args:
-      points: how many the grid of each series has.
+      points: how many the grid of each series has, by folder.
       seeds: of every series.
       most: runs in a batch.
     """
-    cells = [Cell(i, point) for i, count in enumerate(points) for point in range(count)]
+    cells = [Cell(name, point) for name, count in points.items() for point in range(count)]
     size = min(len(seeds), most, max(_FEWEST_SEEDS, most // len(cells)))
     width = max(1, most // size)
     return [

@@ -2,17 +2,18 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from tqdm.auto import tqdm
 
 from dlbjax._arrays import real_number
-from dlbjax._digest import digest
+from dlbjax._digest import digest, digest_text
 from dlbjax.engine import fingerprint
 from dlbjax.engine.settings import Settings, check_settings
-from dlbjax.engine.simulate import Entry, as_grid, describe, make_passes, run_together
+from dlbjax.engine.simulate import Entry, describe, make_entry, make_passes, run_together
 from dlbjax.engine.workers import choose_devices, most_runs
 from dlbjax.policies.policy import Policy, PolicyGrid
 from dlbjax.problem import Problem
@@ -75,34 +76,22 @@ def sweep(
     every = real_number("checkpoint_every", checkpoint_every, at_least=0.0)
     settings = check_settings(1, horizon, seeds, None, (), rounds, dtype, None, None, devices)
     entries = _entries(problems, policies)
-    series = [_series(label, entry, settings) for label, entry in entries]
+    tasks = [Task(entry, _series(label, entry, settings)) for label, entry in entries]
     kept = Store.make(store)
-    for each in series:
-        kept.add(each)
+    for task in tasks:
+        kept.add(task.series)
     workers = choose_devices(settings.devices)
     most = runs_that_fit(settings, len(workers) * most_runs(workers[0]))
-    waiting = make_batches([each.points for each in series], settings.seeds, most)
-    total = settings.horizon * len(settings.seeds) * sum(each.points for each in series)
+    points = {task.series.folder: task.series.points for task in tasks}
+    waiting = make_batches(points, settings.seeds, most)
     with tqdm(
-        total=total, unit=" rounds", unit_scale=True, delay=0 if progress else 2,
+        total=settings.horizon * len(settings.seeds) * sum(points.values()), unit=" rounds",
+        unit_scale=True, delay=0 if progress else 2,
         disable=None if progress is None else not progress, desc=f"sweep {kept.path.name}",
     ) as bar:  # fmt: skip
+        work = Work({task.series.folder: task for task in tasks}, settings, kept, every, bar.update)
         while waiting:
-            left = []
-            for batch in waiting:
-                with claimed(kept.work / f"{batch.name}.lock") as mine:
-                    if mine:
-                        _do(
-                            batch,
-                            [e for _, e in entries],
-                            series,
-                            settings,
-                            kept,
-                            every,
-                            bar.update,
-                        )
-                    else:
-                        left.append(batch)
+            left = [batch for batch in waiting if not work.do(batch)]
             if len(left) == len(waiting):
                 time.sleep(_PATIENCE)
             waiting = left
@@ -112,8 +101,8 @@ def sweep(
 def _entries(problems: Any, policies: Any) -> list[tuple[str, Entry]]:
     """Label of the problem and entry, for every policy on every problem."""
     named = problems if isinstance(problems, Mapping) else {"problem": problems}
-    chosen = policies if isinstance(policies, Mapping) else {"": policies}
-    for name, table in (("problems", named), ("policies", chosen)):
+    by_name = policies if isinstance(policies, Mapping) else {"": policies}
+    for name, table in (("problems", named), ("policies", by_name)):
         if not table or not all(isinstance(label, str) for label in table):
             raise ValueError(f"{name} must have at least one label, a string; got {list(table)}")
     made = []
@@ -122,10 +111,10 @@ def _entries(problems: Any, policies: Any) -> list[tuple[str, Entry]]:
             raise ValueError(
                 f"problems must be dlbjax.Problems; {label!r} is {type(problem).__name__}"
             )
-        for name, policy in chosen.items():
+        for name, policy in by_name.items():
             # A Policy is a tuple, so that it cannot be called.
-            grid = as_grid(policy(problem) if callable(policy) else policy)
-            made.append((label, Entry(problem, name or grid.policies[0].name, grid)))
+            chosen = policy(problem) if callable(policy) else policy
+            made.append((label, make_entry(problem, name, chosen)))
     return made
 
 
@@ -143,44 +132,64 @@ def _series(label: str, entry: Entry, settings: Settings) -> Series:
     )
 
 
-def _do(
-    batch: Batch, entries: list[Entry], series: list[Series], settings: Settings, store: Store,
-    every: float, tick: Callable[[int], Any],
-) -> None:  # fmt: skip
-    """Compute what a batch lacks and put it into the store.
+class Task(NamedTuple):
+    """A policy on a problem, and its place in the store."""
 
-    A checkpoint lasts until all shards that come from it are drafted. So a writer that is killed
-    leaves a checkpoint, from which drafts can be made again, or drafts that are complete.
-    """
-    if not list(store.work.glob(f"{batch.name}-*.checkpoint")):
-        store.publish(batch.name)
-    for seeds, chosen in _missing(batch, series, settings, store, tick).items():
-        checkpoint = store.work / f"{batch.name}-{digest([seeds, chosen])}.checkpoint"
+    entry: Entry
+    series: Series
+
+
+class Work(NamedTuple):
+    """What a sweep has to do."""
+
+    tasks: Mapping[str, Task]  # by folder
+    settings: Settings
+    store: Store
+    checkpoint_every: float
+    tick: Callable[[int], Any]  # takes the number of rounds that are done
+
+    def do(self, batch: Batch) -> bool:
+        """Compute what a batch lacks and put it into the store, unless another writer has claimed it.
+
+        A checkpoint lasts until all shards that come from it are drafted. So a writer that is killed
+        leaves a checkpoint, from which drafts can be made again, or drafts that are complete.
+        """
+        store = self.store
+        with claimed(store.work / f"{batch.name}.lock") as mine:
+            if not mine:
+                return False
+            if not list(store.work.glob(f"{batch.name}-*.checkpoint")):
+                store.publish(batch.name)
+            for seeds, chosen in self._missing(batch).items():
+                self._compute(batch.name, np.array(seeds), chosen)
+            leftovers = [store.work.glob(f"{begin}{batch.name}[-+]*") for begin in ("", ".")]
+            for path in chain(*leftovers):  # what writers that were killed had half written
+                path.unlink()
+        return True
+
+    def _missing(self, batch: Batch) -> dict[tuple[int, ...], list[tuple[str, list[int]]]]:
+        """Folders and points that lack the same seeds, by those seeds; the others are ticked off."""
+        wanted: dict[tuple[int, ...], list[tuple[str, list[int]]]] = {}
+        for folder in dict.fromkeys(cell.series for cell in batch.cells):
+            points = np.array([cell.point for cell in batch.cells if cell.series == folder])
+            missing = self.store.missing(self.tasks[folder].series, points, batch.seeds)
+            self.tick(self.settings.horizon * int((~missing).sum()))
+            for row in np.unique(missing[missing.any(axis=1)], axis=0):
+                alike = points[(missing == row).all(axis=1)].tolist()
+                wanted.setdefault(tuple(batch.seeds[row].tolist()), []).append((folder, alike))
+        return wanted
+
+    def _compute(self, name: str, seeds: np.ndarray, chosen: list[tuple[str, list[int]]]) -> None:
+        content = digest_text(f"{chosen} {digest(seeds)}")
+        checkpoint = self.store.work / f"{name}-{content}.checkpoint"
         results = run_together(
-            [_points(entries[number], points) for number, points in chosen],
-            settings._replace(seeds=np.array(seeds)), tick, checkpoint, every,
+            [_points(self.tasks[folder].entry, points) for folder, points in chosen],
+            self.settings._replace(seeds=seeds), self.tick, checkpoint, self.checkpoint_every,
         )  # fmt: skip
-        for (number, points), result in zip(chosen, results, strict=True):
-            store.draft(series[number], np.array(points), result, batch.name)
+        for (folder, points), result in zip(chosen, results, strict=True):
+            self.store.draft(self.tasks[folder].series, np.array(points), result, name)
         checkpoint.unlink()
-        store.publish(batch.name)
-    for left in [*store.work.glob(f"{batch.name}[-+]*"), *store.work.glob(f".{batch.name}*")]:
-        left.unlink()  # what writers that were killed had half written
-
-
-def _missing(
-    batch: Batch, series: list[Series], settings: Settings, store: Store, tick: Callable[[int], Any]
-) -> dict[tuple[int, ...], list[tuple[int, list[int]]]]:
-    """Series and points that lack the same seeds, by those seeds; the others are ticked off."""
-    wanted: dict[tuple[int, ...], list[tuple[int, list[int]]]] = {}
-    for number in dict.fromkeys(cell.series for cell in batch.cells):
-        points = np.array([cell.point for cell in batch.cells if cell.series == number])
-        missing = store.missing(series[number], points, batch.seeds)
-        tick(settings.horizon * int((~missing).sum()))
-        for row in np.unique(missing[missing.any(axis=1)], axis=0):
-            alike = points[(missing == row).all(axis=1)].tolist()
-            wanted.setdefault(tuple(batch.seeds[row].tolist()), []).append((number, alike))
-    return wanted
+        self.store.publish(name)
 
 
 def _points(entry: Entry, points: list[int]) -> Entry:

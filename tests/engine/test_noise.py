@@ -207,3 +207,14 @@ def test_simulated_feedback_and_reports_have_the_dense_law(feedback, weights):
     assert runs * (z.mean(axis=1) ** 2).sum() < stats.chi2.isf(1e-6, k)
     spread = runs * (off**2).sum() + runs / 2 * ((np.diag(S) - 1) ** 2).sum()
     assert spread < stats.chi2.isf(1e-6, k * (k + 1) // 2)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-90, 1e90, 1e120])
+def test_noise_of_any_size_has_the_same_law(scale):
+    def law(sigma):
+        system = dlb.System([[0.9]], [[1.0]], [1.0], [0.0], sigma=sigma)
+        return innovations_law(system, cut(listed_epochs([1] * 50, 50), np.array([50])), ("last",))
+
+    one, other = law(1.0), law(scale)
+    np.testing.assert_array_equal(one.steps, other.steps)
+    np.testing.assert_allclose(other.g / scale, one.g, rtol=1e-9)

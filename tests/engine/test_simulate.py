@@ -609,7 +609,7 @@ def test_the_state_of_the_policy_in_the_end(tmp_path):
     assert dlb.load(tmp_path / "run.npz").policy_state is None
 
 
-@pytest.mark.parametrize("make", [dlb.ucb1, dlb.d_lin_ucb, dlb.dynlin_ucb_tight])
+@pytest.mark.parametrize("make", [dlb.ucb1, dlb.lin_ucb, dlb.d_lin_ucb, dlb.dynlin_ucb_tight])
 def test_policies_that_float32_misleads_refuse_it_for_long_runs(make):
     problem = dlb.problems.synthetic()
     policy = make(dlb.Bounds.of(problem))
@@ -628,3 +628,26 @@ def test_recorded_numbers_that_are_not_finite_are_refused_with_seed_and_round(na
     whole[name][0, 1, 5] = np.inf
     with pytest.raises(FloatingPointError, match=f"recorded {name[:-1]} .* for seed 7 by round 6"):
         _refuse_non_finite(whole, grid, settings)
+
+
+def test_a_choice_among_nan_is_refused_and_not_made():
+    """With λ = 1e-300 the inverse of V overflows after the first round."""
+    problem = dlb.problems.synthetic()
+    policy = dlb.lin_ucb(dlb.Bounds.of(problem), lam=1e-300)
+    with pytest.raises(FloatingPointError, match=r"not finite for seed 0 by round [1-9]\b"):
+        dlb.simulate(problem, policy, 200, 2, record="actions")
+
+
+def test_numbers_beyond_float32_are_refused_there():
+    problem = dlb.problems.synthetic()
+    policy = dlb.ucb1(dlb.Bounds.of(problem), scale=1e300)
+    with pytest.raises(ValueError, match="beyond float32; use dtype float64"):
+        dlb.simulate(problem, policy, 20, dtype="float32")
+
+
+@pytest.mark.parametrize(
+    ("axes", "policies"), [({"a": 3}, [None]), ([1], [None]), ({"a": [1.0]}, 3)]
+)
+def test_a_grid_that_is_none_is_refused(axes, policies):
+    with pytest.raises(ValueError, match="of the grid must"):
+        dlb.simulate(dlb.problems.synthetic(), dlb.PolicyGrid(axes, policies), 10)

@@ -104,3 +104,12 @@ def test_bounds_it_cannot_use_are_refused(field, named):
     bounds = dlb.Bounds.of(dlb.problems.synthetic()).replace(**{field: 0.0})
     with pytest.raises(ValueError, match=named):
         dlb.ar2(bounds)
+
+
+@pytest.mark.parametrize("sigma", [1e-200, 1e6])
+def test_a_width_that_is_no_number_is_refused(sigma):
+    problem = dlb.problems.synthetic()
+    with pytest.raises(
+        ValueError, match="AR2 cannot be run: its params is not finite; alpha, sigma"
+    ):
+        dlb.simulate(problem, dlb.ar2(dlb.Bounds.of(problem), sigma=sigma), 10)

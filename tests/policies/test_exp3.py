@@ -172,3 +172,10 @@ WRONG = [
 def test_wrong_hyper_parameters_are_refused(factory, options, named):
     with pytest.raises(ValueError, match=f"^{named} must be"):
         factory(dlb.Bounds.of(dlb.problems.synthetic()), **options)
+
+
+@pytest.mark.parametrize("make", [dlb.exp3, dlb.batch_exp3])
+def test_rewards_that_can_only_be_zero_are_refused(make):
+    bounds = dlb.Bounds.of(dlb.problems.synthetic()).replace(Theta=0.0, B=0.0)
+    with pytest.raises(ValueError, match=r"^bounds must leave room for rewards"):
+        make(bounds)

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import dlbjax as dlb
 from dlbjax._small import inverse_and_log_determinant
 from dlbjax.policies.ridge import observe, ridge
 
@@ -35,3 +36,26 @@ def test_inverse_and_determinant(d):
     for i, matrix in enumerate(matrices):
         np.testing.assert_allclose(inverses[..., i] @ matrix, np.eye(d), atol=1e-8)
         np.testing.assert_allclose(logarithms[i], np.log(np.linalg.det(matrix)), rtol=1e-9)
+
+
+@pytest.mark.parametrize("make", [dlb.dynlin_ucb, dlb.dynlin_ucb_tight, dlb.lin_ucb, dlb.d_lin_ucb])
+def test_one_round_is_a_horizon(make):
+    problem = dlb.problems.synthetic()
+    assert dlb.simulate(problem, make(dlb.Bounds.of(problem)), 1).offline_regret.shape == (1, 1)
+
+
+@pytest.mark.parametrize("make", [dlb.dynlin_ucb, dlb.lin_ucb, dlb.d_lin_ucb])
+def test_a_radius_that_overflows_is_refused(make):
+    problem = dlb.problems.synthetic()
+    bounds = dlb.Bounds.of(problem).replace(U=1e200)
+    with pytest.raises(ValueError, match=r"UCB cannot be run: its plan is not finite; lam, delta"):
+        dlb.simulate(problem, make(bounds, lam=1e-300), 10)
+
+
+@pytest.mark.parametrize("wrong", [[1.0, [2.0]], [None], [], ["1"], [[1.0]]])
+def test_a_list_of_something_else_is_refused_by_name(wrong):
+    bounds = dlb.Bounds.of(dlb.problems.synthetic())
+    with pytest.raises(ValueError, match=r"^lam must be a number or a list of numbers; got"):
+        dlb.lin_ucb(bounds, lam=wrong)
+    with pytest.raises(ValueError, match="X"):
+        dlb.lin_ucb(bounds.replace(X=wrong))

@@ -19,10 +19,11 @@ from dlbjax.sweeps.batches import Cell, claimed, make_batches, runs_that_fit
     ],
 )
 def test_batches_hold_every_run_once_and_are_no_larger_than_asked(points, seeds, most, sizes):
-    batches = make_batches(points, 7 * np.arange(seeds), most)
+    named = {f"series {i}": count for i, count in enumerate(points)}
+    batches = make_batches(named, 7 * np.arange(seeds), most)
     assert [(len(batch.cells), len(batch.seeds)) for batch in batches] == sizes
     runs = [(cell, int(seed)) for b in batches for cell in b.cells for seed in b.seeds]
-    cells = [Cell(i, p) for i, count in enumerate(points) for p in range(count)]
+    cells = [Cell(name, p) for name, count in named.items() for p in range(count)]
     assert len(runs) == len(set(runs)) == len(cells) * seeds
     assert {cell for cell, _ in runs} == set(cells)
     assert len({batch.name for batch in batches}) == len(batches)
