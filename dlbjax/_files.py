@@ -5,7 +5,16 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
+
+from dlbjax._arrays import short
+
+
+def as_path(name: str, value: Any) -> Path:
+    """`value` as a path, or a ValueError naming it."""
+    if not isinstance(value, str | os.PathLike) or not os.fspath(value):
+        raise ValueError(f"{name} must be the path of a file or folder; got {short(value)}")
+    return Path(value)
 
 
 @contextmanager

@@ -54,7 +54,10 @@ SYSTEM = {"A": [[0.5]], "B": [[1.0, 0.0]], "omega": [1.0], "theta": [0.0, 1.0], 
           "state_noise": 0.1, "reward_noise": 0.1, "x1": [0.0]}  # fmt: skip
 SIMULATE = {"problem": PROBLEM, "policy": UNTOUCHED, "horizon": 10, "seeds": 2, "noise": None,
             "record": (), "rounds": [1, 10], "dtype": "float64", "batch": 8, "chunk": 1,
-            "devices": None}  # fmt: skip
+            "devices": None, "checkpoint": None, "checkpoint_every": 30.0}  # fmt: skip
+SWEEP = {"problems": {"a": PROBLEM}, "policies": {"b": UNTOUCHED}, "horizon": 10, "seeds": 2,
+         "store": "runs", "rounds": [1, 10], "dtype": "float64", "devices": None,
+         "checkpoint_every": 30.0}  # fmt: skip
 MAKERS = {
     "System": (dlb.System, SYSTEM),
     "finite": (dlb.actions.finite, {"points": [[1.0, 0.0], [0.0, 1.0]]}),
@@ -71,6 +74,7 @@ MAKERS = {
                | {"bounds": BOUNDS, "problem": PROBLEM, "action": [0.0, 0.0, 0.0]})
        for name, make in POLICIES.items()},
     "simulate": (dlb.simulate, SIMULATE),
+    "sweep": (dlb.sweep, SWEEP),
     "Noise": (with_noise, {"state": np.zeros((2, 4, 3)), "reward": np.zeros((2, 4))}),
 }  # fmt: skip
 for _name, (_make, _arguments) in MAKERS.items():
@@ -81,14 +85,16 @@ EMPTY_IS_FINE = {("simulate", "record"), ("constant", "action")}  # the latter f
 PLACES = [(name, key) for name, (_, arguments) in MAKERS.items() for key in arguments]
 # A wrong shape here may be what another argument is found not to fit.
 ALSO_NAMED = {"A": "B", "B": "theta", "G": "g", "A_eq": "b_eq", "low": "high", "state": "noise.state",
-              "reward": "noise.reward"}  # fmt: skip
+              "reward": "noise.reward", "policies": "policy"}  # fmt: skip
 
 
-@examples(900)
+@examples(1000)
 @given(st.sampled_from(PLACES), st.sampled_from(JUNK))
 def test_junk_is_refused_by_name_before_anything_is_traced(place, junk):
-    assume(not (isinstance(junk, list) and not junk and place in EMPTY_IS_FINE))
     name, argument = place
+    assume(not (isinstance(junk, list) and not junk and place in EMPTY_IS_FINE))
+    assume(not (isinstance(junk, str) and argument in ("checkpoint", "store")))
+    assume(not (callable(junk) and argument == "policies"))
     make, arguments = MAKERS[name]
     with pytest.raises(ValueError) as error:
         make(**{**arguments, argument: junk})

@@ -27,7 +27,7 @@ Key = tuple[int, int]  # number of a pass, and the first of some runs of it
 class Checkpoint:
     """A file with the progress of a call."""
 
-    def __init__(self, path: str | Path, fingerprint: Mapping[str, Any], every: float):
+    def __init__(self, path: Path, fingerprint: Mapping[str, Any], every: float):
         """A checkpoint of a call; the file is neither read nor written yet.
 
         Args:
@@ -35,7 +35,7 @@ class Checkpoint:
           fingerprint: what tells the call from others, as JSON can hold it.
           every: seconds between two writes; more where writing would take over one per cent.
         """
-        self.path, self._fingerprint, self._every = Path(path), dict(fingerprint), every
+        self.path, self._fingerprint, self._every = path, dict(fingerprint), every
         self._pieces: dict[Key, Progress] = {}
         self._active: set[Key] = set()  # pieces that a worker has begun and not finished
         self._fresh: set[Key] = set()  # those of them handed in since the last write

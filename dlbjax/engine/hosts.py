@@ -25,9 +25,9 @@ def share(settings: Settings) -> Settings:
     return settings._replace(seeds=settings.seeds[mine], noise=noise)
 
 
-def own(path: str | Path) -> Path:
+def own(path: Path) -> Path:
     """Where this process keeps what is its own."""
-    path, hosts = Path(path), jax.process_count()
+    hosts = jax.process_count()
     if hosts == 1:
         return path
     return path.with_name(f"{path.name}.{jax.process_index()}-of-{hosts}")

@@ -9,6 +9,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from dlbjax._arrays import real_number
+from dlbjax._files import as_path
 from dlbjax.engine import fingerprint, hosts
 from dlbjax.engine.checkpoint import Checkpoint
 from dlbjax.engine.passes import Pass, prepare
@@ -96,7 +97,7 @@ def simulate(
     every = real_number("checkpoint_every", checkpoint_every, at_least=0.0)
     entries = [make_entry(problem, name, p) for name, p in named.items()]
     here = hosts.share(settings)
-    own = None if checkpoint is None else hosts.own(checkpoint)
+    own = None if checkpoint is None else hosts.own(as_path("checkpoint", checkpoint))
     with Watch(own) as others, progress_bar(entries, here, progress) as bar:
 
         def tick(rounds: int) -> None:
@@ -137,7 +138,7 @@ def progress_bar(entries: list[Entry], settings: Settings, shown: bool | None) -
 
 def run_together(
     entries: list[Entry], settings: Settings, tick: Callable[[int], None],
-    checkpoint: str | Path | None, checkpoint_every: float,
+    checkpoint: Path | None, checkpoint_every: float,
 ) -> list[Result]:  # fmt: skip
     """The result of each entry, all of them computed side by side, in this process."""
     passes = [make_passes(entry.problem, entry.grid, settings) for entry in entries]

@@ -11,6 +11,7 @@ from tqdm.auto import tqdm
 
 from dlbjax._arrays import real_number
 from dlbjax._digest import digest, digest_text
+from dlbjax._files import as_path
 from dlbjax.engine import fingerprint
 from dlbjax.engine.settings import Settings, check_settings
 from dlbjax.engine.simulate import Entry, describe, make_entry, make_passes, run_together
@@ -73,11 +74,12 @@ def sweep(
     >>> len(frame), frame.columns.tolist()[:5]
     (24, ['problem', 'policy', 'lam', 'seed', 'round'])
     """
+    folder = as_path("store", store)
     every = real_number("checkpoint_every", checkpoint_every, at_least=0.0)
     settings = check_settings(1, horizon, seeds, None, (), rounds, dtype, None, None, devices)
     entries = _entries(problems, policies)
     tasks = [Task(entry, _series(label, entry, settings)) for label, entry in entries]
-    kept = Store.make(store)
+    kept = Store.make(folder)
     for task in tasks:
         kept.add(task.series)
     workers = choose_devices(settings.devices)

@@ -18,7 +18,7 @@ import numpy as np
 
 from dlbjax._archive import read_archive, write_archive
 from dlbjax._digest import digest, digest_text
-from dlbjax._files import write_atomically
+from dlbjax._files import as_path, write_atomically
 from dlbjax._hints import hint
 from dlbjax.engine.fingerprint import refuse_other, versions
 from dlbjax.result import REGRETS, Result, Results
@@ -79,7 +79,7 @@ class Store:
 
     def __init__(self, path: str | Path):
         """Open a store that a sweep has made."""
-        self.path = Path(path)
+        self.path = as_path("path", path)
         if not (self.path / _MARK).is_file():
             raise ValueError(f"{path} is not a store of results; dlbjax.sweep makes one")
         mark = _read_json(self.path / _MARK)
@@ -91,9 +91,8 @@ class Store:
         self._shards: dict[Path, Shard] = {}  # what was found in files, which do not change
 
     @classmethod
-    def make(cls, path: str | Path) -> "Store":
+    def make(cls, path: Path) -> "Store":
         """A store in an empty folder, or the one that is there."""
-        path = Path(path)
         path.mkdir(parents=True, exist_ok=True)
         if not (path / _MARK).exists():
             others = [name for name in os.listdir(path) if not name.startswith(f".{_MARK}.")]
