@@ -1,5 +1,7 @@
 """Tests run with JAX's implicit conversions off: what mixes dtypes by accident fails."""
 
+import os
+
 import jax
 import matplotlib
 import pytest
@@ -9,11 +11,16 @@ matplotlib.use("Agg")
 
 @pytest.fixture(autouse=True, scope="session")
 def _shared_programs(tmp_path_factory, worker_id):
-    """Workers of pytest-xdist compile a program once for all of them."""
+    """Workers of pytest-xdist, and processes that tests start, compile a program once for all."""
     folder = tmp_path_factory.getbasetemp()
     folder = folder if worker_id == "master" else folder.parent
-    jax.config.update("jax_compilation_cache_dir", str(folder / "compiled"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+    settings = {
+        "jax_compilation_cache_dir": str(folder / "compiled"),
+        "jax_persistent_cache_min_compile_time_secs": 0.3,
+    }
+    for name, value in settings.items():
+        jax.config.update(name, value)
+        os.environ[name.upper()] = str(value)
 
 
 @pytest.fixture(autouse=True, scope="session")

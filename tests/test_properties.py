@@ -264,7 +264,10 @@ def test_the_best_vertex_is_what_a_linear_program_finds(made, direction):
     assert np.all(actions.vertices @ G.T <= g + 1e-6 * scale * np.abs(G).sum(axis=1).max())
     theta = np.array(direction[: actions.d])
     system = dlb.System(A=[[0.5]], B=np.zeros((1, actions.d)), omega=[1.0], theta=theta)
-    best = -linprog(-theta, G, g / scale, bounds=(None, None)).fun * scale
+    largest = np.abs(G).max(axis=1)
+    size = np.where(largest > 0, largest, 1.0)  # the program takes small coefficients for none
+    rows, right = G / size[:, None], g / size / scale
+    best = -linprog(-theta, rows, right, bounds=(None, None)).fun * scale
     value = dlb.Problem(system, actions).optimal_value
     assert value == pytest.approx(best, rel=1e-6, abs=1e-6 * scale)
 

@@ -117,7 +117,8 @@ def run(
             )
 
         def so_far(segments: int, rounds: int, carry: scan.Carry) -> Progress:
-            leaves = [np.array(leaf[..., : len(numbers)]) for leaf in jax.tree.leaves(carry)]
+            kept = [np.asarray(leaf)[..., : len(numbers)] for leaf in jax.tree.leaves(carry)]
+            leaves = [leaf.copy() for leaf in kept]  # its memory is about to be used again
             seen = {name: np.concatenate(parts) for name, parts in recorded.items()}
             return Progress(numbers, segments, rounds, leaves, seen)
 

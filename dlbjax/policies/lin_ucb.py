@@ -31,8 +31,8 @@ def lin_ucb(bounds: Bounds, lam: Array = None, delta: Array = None) -> Policy | 
     transients, with c̄₂ for ‖h‖ and σ̄ for the noise that the state carries over.
 
     Note:
-      In float32 its mean regret on the synthetic problem is 3 % too large after 10⁶ rounds, and right after
-      10⁵: beyond those it is refused there.
+      In float32 its mean regret on the synthetic problem is 3 % too large after 10⁶ rounds; after 10⁵
+      32 768 runs leave a difference of −1.1 ± 0.5 %. Beyond those it is refused there.
 
     Args:
       bounds: what the learner is told; see `Bounds.of`.

@@ -213,8 +213,7 @@ def test_twenty_kills_change_nothing_and_little_is_computed_again(tmp_path):
         return log.read_bytes().count(b"\n")
 
     def start():
-        arguments = (folder, log, str(tmp_path / "cache"))
-        child = context.Process(target=killed.run_and_log, args=arguments)
+        child = context.Process(target=killed.run_and_log, args=(folder, log))
         child.start()
         return child
 
