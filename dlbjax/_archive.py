@@ -1,8 +1,9 @@
 """Files that hold a header and arrays: .npz archives, written whole and checked as they are read."""
 
+import io
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,12 +25,15 @@ def write_archive(
         write(file, allow_pickle=False, **{_HEADER: np.array(text), **arrays})
 
 
-def read_archive(path: str | Path, what: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def read_archive(
+    path: str | Path, what: str, names: Collection[str] | None = None
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Header and arrays of a file. Nothing in it is executed.
 
     Args:
       path: the file.
       what: what it should be, for the error.
+      names: which arrays to read and check; all by default.
 
     Raises:
       ValueError: it is not what `write_archive` wrote, or not any more.
@@ -37,7 +41,7 @@ def read_archive(path: str | Path, what: str) -> tuple[dict[str, Any], dict[str,
     """
     with open(path, "rb") as raw:
         try:
-            arrays = _members(raw)
+            arrays = _members(raw, None if names is None else {*names, _HEADER})
             return _header(arrays.pop(_HEADER, None)), arrays
         except Exception as error:  # whatever a damaged file may cause
             raise ValueError(f"{path} is not {what}: {in_one_line(error)}") from error
@@ -49,22 +53,24 @@ def in_one_line(error: Exception) -> str:
     return text if len(text) <= 200 else text[:197] + "..."
 
 
-def _members(raw: IO[bytes]) -> dict[str, Any]:
+def _members(raw: IO[bytes], names: Collection[str] | None) -> dict[str, np.ndarray]:
     """The arrays of an archive by name, each checked against its checksum."""
     try:
-        with zipfile.ZipFile(raw) as archive:
-            damaged = archive.testzip()
-        raw.seek(0)
-        file = np.load(raw, allow_pickle=False)
+        archive = zipfile.ZipFile(raw)
     except Exception as error:
         raise ValueError("it is no .npz archive, or a damaged one") from error
-    if damaged:
-        raise ValueError(f"{damaged!r:.60} in it is damaged")
-    with file:
-        arrays = {}
-        for name in file:
+    arrays = {}
+    with archive:
+        for member in archive.infolist():
+            name = member.filename.removesuffix(".npy")
+            if names is not None and name not in names:
+                continue
             try:
-                arrays[name] = file[name]
+                data = archive.read(member)
+            except Exception as error:
+                raise ValueError(f"{name!r:.60} in it is damaged") from error
+            try:
+                arrays[name] = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
             except Exception as error:
                 raise ValueError(f"{name!r:.60} in it is no array of numbers or text") from error
     return arrays

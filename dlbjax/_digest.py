@@ -10,7 +10,7 @@ NEARLY = 9  # digits of what was computed: another version of NumPy may change t
 
 
 def digest(tree: Any, digits: int | None = None) -> str:
-    """A short name for the numbers in a pytree: for all of their bits, or for some of their digits.
+    """A short name for the numbers in a pytree: for all of their bits, or for some digits of floats.
 
     >>> digest([1.0, 2.0]) == digest([1.0, 2.0 + 1e-12])
     False
@@ -21,8 +21,10 @@ def digest(tree: Any, digits: int | None = None) -> str:
     for leaf in map(np.asarray, jax.tree.leaves(tree)):
         if digits is None:
             numbers = [leaf.dtype.str, hashlib.sha256(leaf.tobytes()).hexdigest()]
-        else:
+        elif leaf.dtype.kind == "f":
             numbers = [f"{x + 0.0:.{digits}g}" for x in leaf.ravel().tolist()]
+        else:
+            numbers = [str(int(x)) for x in leaf.ravel().tolist()]
         parts.append((leaf.shape, numbers))
     return digest_text(repr(parts))
 

@@ -372,7 +372,7 @@ def test_run_checks_where_to_write_before_it_computes(out, message, tmp_path, mo
 @pytest.mark.parametrize(
     ("raised", "code", "line"),
     [
-        (KeyboardInterrupt(), 130, "dlbjax: interrupted; what was finished is kept"),
+        (KeyboardInterrupt(), 130, "dlbjax: interrupted"),
         (MemoryError(), 2, "dlbjax: MemoryError"),
         (FloatingPointError("the regret is not finite"), 2, "dlbjax: the regret is not finite"),
     ],
@@ -386,6 +386,9 @@ def test_a_run_that_ends_early_says_so_in_one_line(
     monkeypatch.setattr(dlb, "simulate", fail)
     assert main([*RUN, "--out", str(tmp_path / "runs.npz")]) == code
     assert capsys.readouterr().err == line + "\n"
+    if code == 130:
+        assert main([*RUN, "--checkpoint", str(tmp_path / "a")]) == code
+        assert capsys.readouterr().err == f"{line}; what was finished is kept\n"
     assert os.listdir(tmp_path) == []
 
 

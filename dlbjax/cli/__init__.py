@@ -23,7 +23,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"dlbjax: {message}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("dlbjax: interrupted; what was finished is kept", file=sys.stderr)
+        keeps = getattr(args, "keeps", False) or getattr(args, "checkpoint", None) is not None
+        kept = "; what was finished is kept" if keeps else ""
+        print(f"dlbjax: interrupted{kept}", file=sys.stderr)
         return 130
 
 

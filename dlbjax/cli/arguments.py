@@ -2,9 +2,10 @@
 
 import argparse
 import math
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+
+from dlbjax._files import check_can_write
 
 _MOST = 2**31 - 1  # rounds and seeds are counted in 32 bits
 
@@ -77,9 +78,7 @@ def check_writable(option: str, path: Path, suffix: str) -> None:
     if path.is_dir():
         raise ValueError(f"{option} must be a file; {str(path)!r} is a folder")
     try:
-        # Its name is as long as that of the file that is written first.
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", suffix=".part"):
-            pass
+        check_can_write(path)
     except OSError as error:
         raise ValueError(f"{option} {str(path)!r} cannot be written: {error.strerror}") from error
 

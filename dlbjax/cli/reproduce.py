@@ -49,7 +49,7 @@ def add_to(commands: Any) -> None:
         "--out", type=Path, default=Path("results"), help="folder (default results)"
     )
     parser.add_argument("--again", action="store_true", help="run what is there already, too")
-    parser.set_defaults(run=_reproduce)
+    parser.set_defaults(run=_reproduce, keeps=True)
 
 
 def _reproduce(args: argparse.Namespace) -> int:

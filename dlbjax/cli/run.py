@@ -56,6 +56,8 @@ def add_to(commands: Any) -> None:
 def _run(args: argparse.Namespace) -> int:
     if args.out is not None:
         check_writable("--out", args.out, ".npz")
+        if args.checkpoint is not None and args.checkpoint.absolute() == args.out.absolute():
+            raise ValueError("--out and --checkpoint must be different files")
     refuse_repeated("policy", args.policy)
     with np.errstate(all="ignore"):  # what overflows is refused by name; no need to warn as well
         problem = specs.problem_from(args.problem)

@@ -41,7 +41,7 @@ def add_to(commands: Any) -> None:
     add_policies(parser, required=False)
     add_size(parser, horizon=100_000, seeds=20)
     add_checkpoint_every(parser)
-    parser.set_defaults(run=_sweep)
+    parser.set_defaults(run=_sweep, keeps=True)
 
 
 def _sweep(args: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ so the file is replaced as a whole.
 
 import threading
 import time
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from dlbjax._archive import read_archive, write_archive
+from dlbjax._files import remove_leftovers
 from dlbjax.engine.fingerprint import refuse_other
 from dlbjax.engine.passes import Pass, Progress
 from dlbjax.engine.scan import BLOCK
@@ -55,6 +57,7 @@ class Checkpoint:
         Raises:
           ValueError: the file is damaged, or belongs to another call. It is left as it is.
         """
+        remove_leftovers(self.path)
         try:
             header, arrays = read_archive(self.path, "a checkpoint")
         except FileNotFoundError:
@@ -62,8 +65,8 @@ class Checkpoint:
             return []
         if header.get("kind") != "Checkpoint":
             raise ValueError(
-                f"{self.path} is a dlbjax {str(header.get('kind')).lower()}, not a checkpoint; it was left "
-                "as it is. Give another path"
+                f"{self.path} holds a {header.get('kind')} of dlbjax, not a checkpoint; it was left as it "
+                "is. Give another path"
             )
         refuse_other(
             f"{self.path} is a checkpoint of another call,", header.get("fingerprint", {}),
@@ -90,7 +93,8 @@ class Checkpoint:
                     f"the runs of piece {i} are no numbers, or belong to another one, too"
                 )
             seen[number][mine] = True
-            if segments % BLOCK and segments != passes[number].segments:
+            last = passes[number].segments
+            if segments != last and (segments % BLOCK or not 0 < segments < last):
                 raise ValueError(
                     f"piece {i} stands at segment {segments}, which is not between blocks"
                 )
@@ -123,13 +127,25 @@ class Checkpoint:
             if finished:
                 self._active.remove(key)
             if time.monotonic() >= self._due and self._active <= self._fresh:
-                self._write()
+                self._try_to_write()
 
     def write(self) -> None:
         """Put what was handed in since the last time on the disk, due or not."""
         with self._lock:
             if self._fresh:
-                self._write()
+                self._try_to_write()
+
+    def _try_to_write(self) -> None:
+        """A disk that is full for a while should not end a computation of days."""
+        try:
+            self._write()
+        except OSError as error:
+            self._due = time.monotonic() + max(self._every, 1.0)
+            warnings.warn(
+                f"the checkpoint {self.path} could not be written ({error.strerror}); what it held before "
+                "is kept, and it is tried again",
+                stacklevel=2,
+            )
 
     def _write(self) -> None:
         begin = time.monotonic()

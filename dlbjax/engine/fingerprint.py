@@ -3,13 +3,12 @@
 import importlib.metadata
 import re
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import jax
 import numpy as np
 
-from dlbjax._arrays import Array
 from dlbjax._digest import NEARLY, digest, digest_text
 from dlbjax.engine import scan
 from dlbjax.engine.passes import (
@@ -21,14 +20,16 @@ from dlbjax.engine.passes import (
     traced_part,
     tracing_like,
 )  # fmt: skip
+from dlbjax.engine.segments import expand
 from dlbjax.engine.settings import Settings
 from dlbjax.engine.world import build_steps, plan_ahead
 from dlbjax.policies.policy import Epoch, Policy, params_of
 from dlbjax.problem import Problem
 
-_EPOCHS = 64  # of which plans are compared
+_EPOCHS = 2**16  # that are planned together
 
 
+@cache
 def versions() -> dict[str, str]:
     """Of the packages whose code decides about the last bits."""
     return {name: importlib.metadata.version(name) for name in ("dlbjax", "jax", "numpy")}
@@ -49,7 +50,8 @@ def of_settings(settings: Settings) -> dict[str, Any]:
 def of_passes(problem: Problem, passes: list[Pass], settings: Settings) -> dict[str, Any]:
     """What else the runs of a policy depend on, except for their seeds.
 
-    The program that is compiled is part of it, so that a change of a policy's code is noticed.
+    The program that is compiled is part of it, so that a change of a policy's code is noticed; what
+    callbacks out of it do is not.
     """
     system = problem.system
     return {
@@ -71,19 +73,29 @@ def of_call(
 
 def _hyperparameters(pass_: Pass, settings: Settings) -> str:
     """Numbers that the policies of a pass were given, or that follow from them."""
-    runs = pass_.runs
-    rows = np.unique(np.geomspace(1, len(runs.epoch), _EPOCHS).astype(int)) - 1
-    epoch = Epoch(runs.epoch[rows], runs.epoch_start[rows], runs.epoch_length[rows])
-    return digest(
-        [
-            pass_.places,
-            pass_.arms,
-            runs,
-            [params_of(policy, settings.horizon, pass_.arms) for policy in pass_.policies],
-            plan_ahead(pass_.policies, settings.horizon, pass_.arms, epoch),
-        ],
-        NEARLY,
-    )
+    given = [None if callable(policy.params) else policy.params for policy in pass_.policies]
+    arguments = [(policy.config or {}).get("arguments") for policy in pass_.policies]
+    computed = [
+        pass_.arms,
+        pass_.runs,
+        [params_of(policy, settings.horizon, pass_.arms) for policy in pass_.policies],
+        _moments(pass_, settings),
+    ]
+    return digest_text(f"{digest([pass_.places, given, arguments])} {digest(computed, NEARLY)}")
+
+
+def _moments(pass_: Pass, settings: Settings) -> list[np.ndarray]:
+    """Sums over all epochs of what the policies plan, with random weights: no plan has another's."""
+    sums: list[np.ndarray] = []
+    rng = np.random.default_rng(0)
+    for first in range(0, pass_.segments, _EPOCHS):
+        found, *_ = expand(pass_.runs, np.arange(first, min(first + _EPOCHS, pass_.segments)))
+        epoch = Epoch(found.epoch, found.epoch_start, found.epoch_length)
+        plan = plan_ahead(pass_.policies, settings.horizon, pass_.arms, epoch)
+        weights = rng.uniform(1, 2, len(epoch.index))
+        parts = [np.tensordot(weights, leaf, 1) for leaf in jax.tree.leaves(plan)]
+        sums = [a + b for a, b in zip(sums, parts, strict=True)] if sums else parts
+    return sums
 
 
 def _program(pass_: Pass, settings: Settings) -> str:
@@ -115,15 +127,7 @@ def _traced(
 
     program = jax.make_jaxpr(whole)(*jax.tree.unflatten(structure, shapes))
     text = re.sub("0x[0-9a-f]+", "", str(program))  # addresses of functions
-    return digest_text(text + digest(_constants(program), NEARLY))
-
-
-def _constants(program: Any) -> list[Array]:
-    """Arrays that are part of a program, those of its inner programs included."""
-    found = list(getattr(program, "consts", []))
-    for inner in scan.inner_programs(getattr(program, "jaxpr", program)):
-        found += _constants(inner)
-    return found
+    return digest_text(text + digest(scan.constants(program)))
 
 
 def refuse_other(

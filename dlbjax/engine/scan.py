@@ -25,6 +25,7 @@ BLOCK = 256  # segments whose random numbers are drawn together
 _LONGEST = (
     1000  # operations that gain from being one piece; a regression in six dimensions has more
 )
+_LARGEST = 256  # numbers in tables of its own; with a thousand more XLA has been seen to abort
 # Operations that XLA's CPU compiler writes as plain loops; not so scatters, sorts, reductions.
 _PLAIN = frozenset({
     "abs", "add", "and", "broadcast_in_dim", "ceil", "clamp", "concatenate",
@@ -170,7 +171,8 @@ def _in_one_piece(function: Callable[..., Any], *args: Any) -> Any:
     """
     call, shape = jax.make_jaxpr(jax.jit(function), return_shape=True)(*args)
     operations = _operations(call.jaxpr)
-    if len(operations) > _LONGEST or not _PLAIN.issuperset(operations):
+    tables = sum(np.size(constant) for constant in constants(call))
+    if len(operations) > _LONGEST or tables > _LARGEST or not _PLAIN.issuperset(operations):
         return function(*args)
     with set_xla_metadata(
         xla_cpu_small_call="true", inlineable="false"
@@ -185,6 +187,14 @@ def _operations(jaxpr: Any) -> list[str]:
     for inner in inner_programs(jaxpr):
         names += _operations(getattr(inner, "jaxpr", inner))
     return names
+
+
+def constants(program: Any) -> list[Array]:
+    """Arrays that are part of a program, those of its inner programs included."""
+    found = list(getattr(program, "consts", []))
+    for inner in inner_programs(getattr(program, "jaxpr", program)):
+        found += constants(inner)
+    return found
 
 
 def inner_programs(jaxpr: Any) -> Iterator[Any]:

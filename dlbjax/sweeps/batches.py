@@ -16,9 +16,9 @@ from dlbjax._digest import digest, digest_text
 from dlbjax.engine.settings import Settings
 
 _FEWEST_SEEDS = 256  # in a batch, where there are so many
-_MOST_RUNS = 8192  # so that a batch takes seconds to minutes
+_MOST_RUNS = 16_384
 _COPIES = 8  # of a run's reports that exist at a time: on the device, in the result, in the file…
-_OF_MEMORY = 0.25  # of what is free, at most
+_MEMORY = 2**30  # bytes for them
 
 
 class Cell(NamedTuple):
@@ -58,42 +58,35 @@ def make_batches(points: Mapping[str, int], seeds: np.ndarray, most: int) -> lis
     ]
 
 
-def runs_that_fit(settings: Settings, least: int) -> int:
-    """Runs of a batch: as many as memory holds, and no more than a batch should have.
-
-    Args:
-      settings: of the sweep.
-      least: runs that the devices can advance at a time.
-    """
-    try:
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        free = 2**32
+def runs_that_fit(settings: Settings) -> int:
+    """Runs of a batch: no more than a gigabyte holds, and than take minutes."""
     each = _COPIES * 3 * 8 * (len(settings.rounds) + 1)
-    return int(np.clip(_OF_MEMORY * free / each, 1, max(_MOST_RUNS, least)))
+    return int(np.clip(_MEMORY / each, 1, _MOST_RUNS))
 
 
 @contextmanager
 def claimed(path: Path) -> Iterator[bool]:
     """Whether this process may have a piece of work, for as long as the context lasts.
 
-    The system gives it back when the process ends, however it ends. Where files cannot be locked
-    everybody may, and some work is done twice.
+    The system gives it back when the process ends, however it ends.
     """
     try:
         import fcntl
     except ImportError:
-        yield True
-        return
+        raise NotImplementedError(
+            "a sweep needs a system that can lock files, such as Linux or macOS; use simulate"
+        ) from None
     with open(path, "ab") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             yield False
             return
-        except OSError:
-            yield True
-            return
+        except OSError as error:
+            raise OSError(
+                error.errno, f"files here cannot be locked ({error.strerror}); put the store elsewhere",
+                str(path),
+            ) from None  # fmt: skip
         try:
             mine = os.fstat(file.fileno()).st_ino == os.stat(path).st_ino
         except FileNotFoundError:

@@ -15,11 +15,10 @@ from dlbjax._files import as_path
 from dlbjax.engine import fingerprint
 from dlbjax.engine.settings import Settings, check_settings
 from dlbjax.engine.simulate import Entry, describe, make_entry, make_passes, run_together
-from dlbjax.engine.workers import choose_devices, most_runs
 from dlbjax.policies.policy import Policy, PolicyGrid
 from dlbjax.problem import Problem
 from dlbjax.sweeps.batches import Batch, claimed, make_batches, runs_that_fit
-from dlbjax.sweeps.store import Series, Store
+from dlbjax.sweeps.store import RESERVED, Series, Store
 
 _PATIENCE = 1.0  # seconds between two looks at work that others have claimed
 
@@ -45,7 +44,8 @@ def sweep(
     was killed, one with more seeds, policies or problems adds to it. Any number of processes may make
     the call at once, on machines that share the folder: they divide the batches among them, each
     takes over what another left behind, and each returns when all is done. A run has the numbers that
-    `simulate` gives it.
+    `simulate` gives it. What a batch had computed when its writer was killed is used by the same call
+    only; a batch takes about a gigabyte of memory at most.
 
     Args:
       problems: problems by label, or one.
@@ -82,21 +82,22 @@ def sweep(
     kept = Store.make(folder)
     for task in tasks:
         kept.add(task.series)
-    workers = choose_devices(settings.devices)
-    most = runs_that_fit(settings, len(workers) * most_runs(workers[0]))
     points = {task.series.folder: task.series.points for task in tasks}
-    waiting = make_batches(points, settings.seeds, most)
+    waiting = make_batches(points, settings.seeds, runs_that_fit(settings))
     with tqdm(
         total=settings.horizon * len(settings.seeds) * sum(points.values()), unit=" rounds",
         unit_scale=True, delay=0 if progress else 2,
         disable=None if progress is None else not progress, desc=f"sweep {kept.path.name}",
     ) as bar:  # fmt: skip
-        work = Work({task.series.folder: task for task in tasks}, settings, kept, every, bar.update)
+        by_folder = {task.series.folder: task for task in tasks}
+        work = Work(by_folder, settings, kept, every, bar.update, failures=[])
         while waiting:
             left = [batch for batch in waiting if not work.do(batch)]
             if len(left) == len(waiting):
                 time.sleep(_PATIENCE)
             waiting = left
+    if work.failures:
+        raise FloatingPointError(f"{work.failures[0]}. All that did not fail is in the store")
     return kept
 
 
@@ -121,16 +122,23 @@ def _entries(problems: Any, policies: Any) -> list[tuple[str, Entry]]:
 
 
 def _series(label: str, entry: Entry, settings: Settings) -> Series:
+    for name in entry.grid.axes:
+        if name in RESERVED:
+            raise ValueError(
+                f"{name!r} cannot be the name of an axis: results have a column of that name"
+            )
+    axes = {name: np.asarray(values) for name, values in entry.grid.axes.items()}
     one = settings._replace(seeds=settings.seeds[:1])
     passes = make_passes(entry.problem, entry.grid, one)
     return Series(
         problem=label,
         policy=entry.label,
-        axes={name: np.asarray(values) for name, values in entry.grid.axes.items()},
+        axes=axes,
         rounds=settings.rounds,
         config=describe(entry.problem, entry.grid, settings),
         fingerprint=fingerprint.of_settings(one)
-        | fingerprint.of_passes(entry.problem, passes, one),
+        | fingerprint.of_passes(entry.problem, passes, one)
+        | {"axes": {name: values.tolist() for name, values in axes.items()}},
     )
 
 
@@ -149,6 +157,7 @@ class Work(NamedTuple):
     store: Store
     checkpoint_every: float
     tick: Callable[[int], Any]  # takes the number of rounds that are done
+    failures: list[FloatingPointError]
 
     def do(self, batch: Batch) -> bool:
         """Compute what a batch lacks and put it into the store, unless another writer has claimed it.
@@ -184,10 +193,19 @@ class Work(NamedTuple):
     def _compute(self, name: str, seeds: np.ndarray, chosen: list[tuple[str, list[int]]]) -> None:
         content = digest_text(f"{chosen} {digest(seeds)}")
         checkpoint = self.store.work / f"{name}-{content}.checkpoint"
-        results = run_together(
-            [_points(self.tasks[folder].entry, points) for folder, points in chosen],
-            self.settings._replace(seeds=seeds), self.tick, checkpoint, self.checkpoint_every,
-        )  # fmt: skip
+        try:
+            results = run_together(
+                [_points(self.tasks[folder].entry, points) for folder, points in chosen],
+                self.settings._replace(seeds=seeds), self.tick, checkpoint, self.checkpoint_every,
+            )  # fmt: skip
+        except FloatingPointError as error:
+            checkpoint.unlink(missing_ok=True)
+            if len(chosen) == 1:
+                self.failures.append(error)
+            else:  # which of them was it?
+                for one in chosen:
+                    self._compute(name, seeds, [one])
+            return
         for (folder, points), result in zip(chosen, results, strict=True):
             self.store.draft(self.tasks[folder].series, np.array(points), result, name)
         checkpoint.unlink()

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dlbjax._archive import read_archive, write_archive
+from dlbjax._arrays import short
 from dlbjax._digest import digest, digest_text
 from dlbjax._files import as_path, write_atomically
 from dlbjax._hints import hint
@@ -25,6 +26,16 @@ from dlbjax.result import REGRETS, Result, Results
 
 _MARK, _ABOUT, _WORK = "store.json", "about.json", "work"
 _FORMAT = 1
+_POINT = "(point)"  # a column that nobody sees
+RESERVED = (
+    "problem",
+    "policy",
+    "point",
+    _POINT,
+    "seed",
+    "round",
+    *(f"{k}_regret" for k in REGRETS),
+)
 
 
 class Series(NamedTuple):
@@ -46,6 +57,11 @@ class Series(NamedTuple):
     def points(self) -> int:
         """Of the grid."""
         return int(np.prod(self.shape, dtype=int))
+
+    @property
+    def identity(self) -> str:
+        """What its shards say that they belong to."""
+        return digest_text(json.dumps([self.problem, self.policy, self.fingerprint]))
 
     @property
     def folder(self) -> str:
@@ -79,7 +95,7 @@ class Store:
 
     def __init__(self, path: str | Path):
         """Open a store that a sweep has made."""
-        self.path = as_path("path", path)
+        self.path = as_path("path", path).absolute()
         if not (self.path / _MARK).is_file():
             raise ValueError(f"{path} is not a store of results; dlbjax.sweep makes one")
         mark = _read_json(self.path / _MARK)
@@ -123,7 +139,7 @@ class Store:
     def complete(self, series: Series) -> np.ndarray:
         """Seeds of which all points are done."""
         by_point: list[list[np.ndarray]] = [[] for _ in range(series.points)]
-        for _, shard in self._scan(series):
+        for shard in self._scan(series):
             for point in shard.points:
                 by_point[point].append(shard.seeds)
         nothing = np.zeros(0, np.int64)
@@ -199,11 +215,14 @@ class Store:
         frames = []
         for series in self._select(problem, policy):
             chosen = _columns(series, series.rounds[-1:] if rounds is None else rounds)
-            for _, shard, arrays in self._read(series):
+            for shard, arrays in self._read(series):
                 frames.append(pandas.DataFrame(_rows(series, shard, arrays, chosen)))
-        frame = pandas.concat(frames, ignore_index=True) if frames else pandas.DataFrame()
-        keys = [name for name in frame.columns if not name.endswith("_regret")]
-        return frame.drop_duplicates(keys).sort_values(keys, ignore_index=True)
+        if not frames:
+            raise ValueError(f"{self.path} holds no run of the kind yet")
+        frame = pandas.concat(frames, ignore_index=True)
+        keys = ["problem", "policy", _POINT, "seed", "round"]
+        frame = frame.drop_duplicates(keys).sort_values(keys, ignore_index=True)
+        return frame.drop(columns=_POINT)
 
     # --- for writers --------------------------------------------------------------------------
 
@@ -212,23 +231,26 @@ class Store:
         folder = self.path / series.folder
         folder.mkdir(exist_ok=True)
         about = folder / _ABOUT
-        if not about.exists():
-            _write_json(about, _about(series))
+        _write_json(about, _about(series), replace=False)
+        found = _read_about(about).fingerprint
+        if found != series.fingerprint and not self._shards_of(series):
+            _write_json(about, _about(series))  # of a call that never got anywhere
+            found = series.fingerprint
         refuse_other(
-            f"{self.path} holds {series.policy!r} on {series.problem!r} already,",
-            _read_about(about).fingerprint, series.fingerprint, "Use another label, or another store",
+            f"{self.path} holds {series.policy!r} on {series.problem!r} already,", found,
+            series.fingerprint, "Use another label, or another store",
         )  # fmt: skip
 
     def missing(self, series: Series, points: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         """(points, seeds) whether each of these runs is still to be done."""
         done = np.zeros((series.points, len(seeds)), bool)
-        for _, shard in self._scan(series):
+        for shard in self._scan(series):
             done[np.ix_(shard.points, np.isin(seeds, shard.seeds))] = True
         return ~done[points]
 
     def draft(self, series: Series, points: np.ndarray, result: Result, owner: str) -> None:
         """Write a shard, the regret (points, seeds, C) of some points, where readers do not see it."""
-        header = {"kind": "Shard", "problem": series.problem, "policy": series.policy}
+        header = {"kind": "Shard", "series": series.identity}
         arrays = {f"{kind}_regret": result.regret(kind) for kind in REGRETS}
         arrays |= {"points": points, "seeds": result.seeds}
         span = f"{result.seeds.min()}-{result.seeds.max()}"
@@ -260,36 +282,19 @@ class Store:
             raise ValueError(f"{self.path} holds nothing of the kind yet")
         return found
 
-    def _scan(self, series: Series) -> Iterator[tuple[Path, Shard]]:
-        """The shards of a series, and which runs each holds; a file is read once."""
-        for path in sorted((self.path / series.folder).glob("[0-9]*.npz")):
+    def _shards_of(self, series: Series) -> list[Path]:
+        return sorted((self.path / series.folder).glob("[0-9]*.npz"))
+
+    def _scan(self, series: Series) -> Iterator[Shard]:
+        """Which runs each shard of a series holds; a file is looked at once."""
+        for path in self._shards_of(series):
             if path not in self._shards:
-                self._load(series, path)
-            yield path, self._shards[path]
+                self._shards[path] = _read_shard(series, path, ["points", "seeds"])[0]
+            yield self._shards[path]
 
-    def _read(self, series: Series) -> Iterator[tuple[Path, Shard, dict[str, np.ndarray]]]:
-        for path in sorted((self.path / series.folder).glob("[0-9]*.npz")):
-            arrays = self._load(series, path)
-            yield path, self._shards[path], arrays
-
-    def _load(self, series: Series, path: Path) -> dict[str, np.ndarray]:
-        header, arrays = read_archive(path, "a shard of a store")
-        if (header.get("problem"), header.get("policy")) != (series.problem, series.policy):
-            raise ValueError(f"{path} belongs to another series than its folder; remove it")
-        try:
-            points, seeds = arrays["points"], arrays["seeds"]
-            shape = (len(points), len(seeds), len(series.rounds))
-            for kind in REGRETS:
-                if arrays[f"{kind}_regret"].shape != shape:
-                    raise ValueError(f"{kind}_regret does not have shape {shape}")
-            if points.min() < 0 or points.max() >= series.points:
-                raise ValueError("it holds points that the grid does not have")
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(
-                f"{path} is damaged: {error}. Remove it to have its runs computed again"
-            ) from error
-        self._shards[path] = Shard(points, seeds)
-        return arrays
+    def _read(self, series: Series) -> Iterator[tuple[Shard, dict[str, np.ndarray]]]:
+        for path in self._shards_of(series):
+            yield _read_shard(series, path)
 
     def _result(self, series: Series, seeds: np.ndarray, rounds: Sequence[int] | None) -> Result:
         if len(seeds) == 0:
@@ -299,7 +304,7 @@ class Store:
             )
         chosen = _columns(series, series.rounds if rounds is None else rounds)
         regrets = np.full((len(REGRETS), series.points, len(seeds), len(chosen)), np.nan)
-        for _, shard, arrays in self._read(series):
+        for shard, arrays in self._read(series):
             there = np.isin(shard.seeds, seeds)
             columns = np.searchsorted(seeds, shard.seeds[there])
             for i, kind in enumerate(REGRETS):
@@ -314,15 +319,39 @@ class Store:
         )  # fmt: skip
 
 
+def _read_shard(
+    series: Series, path: Path, names: Sequence[str] | None = None
+) -> tuple[Shard, dict[str, np.ndarray]]:
+    """Which runs a shard holds, and its arrays, or some of them."""
+    advice = "Remove it to have its runs computed again"
+    try:
+        header, arrays = read_archive(path, "a shard of a store", names)
+    except ValueError as error:
+        raise ValueError(f"{error}. {advice}") from error
+    if header.get("series") != series.identity:
+        raise ValueError(f"{path} belongs to another series than its folder. {advice}")
+    try:
+        shard = Shard(arrays["points"], arrays["seeds"])
+        shape = (len(shard.points), len(shard.seeds), len(series.rounds))
+        for kind in REGRETS if names is None else ():
+            if arrays[f"{kind}_regret"].shape != shape:
+                raise ValueError(f"{kind}_regret does not have shape {shape}")
+        if shard.points.min() < 0 or shard.points.max() >= series.points:
+            raise ValueError("it holds points that the grid does not have")
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} is damaged: {error}. {advice}") from error
+    return shard, arrays
+
+
 def _columns(series: Series, rounds: Sequence[int] | np.ndarray) -> np.ndarray:
-    places = np.searchsorted(series.rounds, rounds)
-    known = places < len(series.rounds)
-    if not np.all(known) or np.any(series.rounds[places] != rounds):
+    wanted = np.asarray(rounds)
+    fits = wanted.ndim == 1 and wanted.size > 0 and wanted.dtype.kind in "iu"
+    if not fits or np.any(np.diff(wanted) <= 0) or not np.all(np.isin(wanted, series.rounds)):
         raise ValueError(
-            f"rounds must be some of the reporting rounds, {series.rounds[0]}…{series.rounds[-1]}; got "
-            f"{list(rounds)!r:.60}"
+            f"rounds must be some of the reporting rounds, {series.rounds[0]}…{series.rounds[-1]}, in their "
+            f"order; got {short(rounds)}"
         )
-    return places
+    return np.searchsorted(series.rounds, wanted)
 
 
 def _rows(
@@ -343,6 +372,7 @@ def _rows(
     return {
         "problem": series.problem,
         "policy": series.policy,
+        _POINT: spread(shard.points, 0),
         **points,
         "seed": spread(shard.seeds, 1),
         "round": spread(series.rounds[chosen], 2),
@@ -395,6 +425,10 @@ def _read_json(path: Path) -> dict[str, Any]:
     return found
 
 
-def _write_json(path: Path, content: dict[str, Any]) -> None:
-    with write_atomically(path) as file:
-        file.write(json.dumps(content, indent=1).encode())
+def _write_json(path: Path, content: dict[str, Any], *, replace: bool = True) -> None:
+    try:
+        text = json.dumps(content, indent=1)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"what describes the sweep must be fit for JSON: {error}") from error
+    with write_atomically(path, replace=replace) as file:
+        file.write(text.encode())

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import dlbjax as dlb
+from dlbjax import _files
 from dlbjax._archive import read_archive, write_archive
-from dlbjax.engine import checkpoint, fingerprint, simulate
+from dlbjax.engine import checkpoint, fingerprint, passes, simulate
 from dlbjax.engine.passes import Progress
 from dlbjax.engine.settings import check_settings
 from tests.policies.test_contract import OWN, POLICIES
@@ -89,21 +90,30 @@ def test_an_interrupted_call_goes_on_and_ends_as_an_uninterrupted_one(
 
 
 def test_nothing_that_was_saved_is_computed_again(tmp_path, monkeypatch):
-    path = tmp_path / "run.checkpoint"
-    total = 900 * 6 * 4  # rounds × seeds × policies
-    first = Bar(8)
+    path, calls = tmp_path / "run.checkpoint", []
+    plain = passes._advanced
+
+    def counted(*args):
+        calls.append((args[0].act, int(args[-1])))
+        return plain(*args)
+
+    monkeypatch.setattr(passes, "_advanced", counted)
+    monkeypatch.setattr(checkpoint, "_SHARE", float("inf"))  # saves whenever it can
+    options = {"devices": jax.devices()[:1], "batch": 24}  # one worker, a job for each pass
+    run(monkeypatch, Bar(), None, **options)
+    whole, calls[:] = sorted(map(str, calls)), []
     with pytest.raises(KeyboardInterrupt):
-        run(monkeypatch, first, path, devices=jax.devices()[:1])
-    restored = Bar()
-    run(monkeypatch, restored, path)
-    assert restored.rounds == total
-    header, arrays = read_archive(path, "a checkpoint")
-    assert all(arrays[f"{i}/runs"].size for i in range(len(header["pieces"])))
-    finished = Bar()
-    run(monkeypatch, finished, path)
-    assert finished.rounds == total
-    monkeypatch.setattr("dlbjax.engine.passes._advanced", None)  # whatever it computed would fail
-    run(monkeypatch, Bar(), path)
+        run(monkeypatch, Bar(8), path, **options)
+    saved = len(read_archive(path, "a checkpoint")[0]["pieces"])
+    bar = Bar()
+    run(monkeypatch, bar, path, **options)
+    assert saved > 1
+    assert bar.rounds == 900 * 6 * 4  # rounds × seeds × policies
+    again = sorted(map(str, calls))
+    assert len(again) - len(whole) <= 1  # the stretch at whose end it was interrupted
+    assert set(again) == set(whole)
+    monkeypatch.setattr(passes, "_advanced", None)  # whatever it computed would fail
+    run(monkeypatch, Bar(), path, **options)
 
 
 def other_update(params, state, feedback):
@@ -116,6 +126,15 @@ def scaled(constant):
         return jnp.argmax(jnp.asarray(constant, vertices.dtype) * state[0])
 
     return OWN._replace(act=act)
+
+
+def exploring(every):
+    """Differs from others of its kind in few epochs."""
+
+    def plan(horizon, vertices, epoch):
+        return epoch.index % every == 0
+
+    return OWN._replace(plan=plan)
 
 
 def table(numbers):
@@ -135,6 +154,26 @@ OTHERS = {
     "code": (OWN, OWN._replace(update=other_update), {}, "other program"),
     "number in the code": (scaled(1.0), scaled(2.0), {}, "other program"),
     "array in the code": (table(TEN), table(-TEN), {}, "other program"),
+    "ten digits": (
+        scaled(np.array([2147480000])),
+        scaled(np.array([2147480001])),
+        {},
+        "other program",
+    ),
+    "digits of an array": (table(TEN), table(TEN * (1 + 1e-12)), {}, "other program"),
+    "digits of params": (
+        OWN._replace(params={"optimism": np.float64(0.7)}),
+        OWN._replace(params={"optimism": 0.7 + 1e-14}),
+        {},
+        "other policies",
+    ),
+    "plan": (exploring(450), exploring(449), {}, "other policies"),
+    "digits of lambda": (
+        dlb.lin_ucb(BOUNDS, 1.0),
+        dlb.lin_ucb(BOUNDS, 1 + 1e-13),
+        {},
+        "other policies",
+    ),
     "lambda": (dlb.lin_ucb(BOUNDS, 1.0), dlb.lin_ucb(BOUNDS, 2.0), {}, "other policies"),
     "delta": (dlb.lin_ucb(BOUNDS, 1.0), dlb.lin_ucb(BOUNDS, 1.0, 0.1), {}, "other policies"),
 }
@@ -218,11 +257,13 @@ def change(saved, **fields):
 @pytest.mark.parametrize(
     ("fields", "match"),
     [
-        ({"kind": "Result"}, "is a dlbjax result, not a checkpoint"),
+        ({"kind": "Result"}, "holds a Result of dlbjax, not a checkpoint"),
         ({"fingerprint": {}}, "another call"),
         ({"pieces": 3}, "damaged checkpoint"),
         ({"pieces": [{}]}, "damaged checkpoint"),
         ({"piece": {"segments": 3}}, "not between blocks"),
+        ({"piece": {"segments": -256}}, "not between blocks"),
+        ({"piece": {"segments": 256_000}}, "not between blocks"),
         ({"piece": {"pass": 1}}, "damaged checkpoint"),
         ({"piece": {"leaves": 99}}, "damaged checkpoint"),
         ({"arrays": {"0/runs": np.array([0, 7])}}, "damaged checkpoint"),
@@ -239,7 +280,7 @@ def test_a_forged_checkpoint_is_refused(fields, match, saved):
 def test_a_result_or_another_file_is_not_overwritten(tmp_path):
     path = tmp_path / "run.npz"
     dlb.simulate(PROBLEM, dlb.myopic(PROBLEM), 20, seeds=2).save(path)
-    refused(path, "is a dlbjax result, not a checkpoint")
+    refused(path, "holds a Result of dlbjax, not a checkpoint")
     path.write_text("my notes")
     refused(path, "not a checkpoint")
 
@@ -314,3 +355,41 @@ def test_the_file_is_written_when_all_workers_have_handed_in_and_not_more_often(
     now[0] = 200.0
     put(two, 1024, finished=True)
     assert writes[2:] == [(200.0, [1024, 1024])]
+
+
+def test_a_disk_that_is_full_for_a_while_does_not_end_the_call(tmp_path, monkeypatch):
+    path, plain, writes = tmp_path / "run.checkpoint", checkpoint.write_archive, []
+
+    def full_at_the_second(*args, **options):
+        writes.append(1)
+        if len(writes) == 2:
+            raise OSError(28, "No space left on device")
+        plain(*args, **options)
+
+    monkeypatch.setattr(checkpoint, "write_archive", full_at_the_second)
+    with pytest.warns(UserWarning, match=r"could not be written \(No space left on device\)"):
+        dlb.simulate(PROBLEM, dlb.myopic(PROBLEM), 20, seeds=2, checkpoint=path)
+    assert read_archive(path, "a checkpoint")[0]["pieces"] == []  # the one of the start
+
+
+def test_what_a_killed_writer_left_is_removed_and_what_others_write_is_not(tmp_path):
+    path = tmp_path / "run.checkpoint"
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    dead, alive = (_files._part(path) for _ in range(2))
+    dead = dead.with_name(dead.name.replace(f"-{os.getpid()}-", f"-{child.pid}-"))
+    alive = alive.with_name(alive.name.replace(f"-{os.getpid()}-", f"-{os.getppid()}-"))
+    for part in (dead, alive):
+        part.touch()
+    dlb.simulate(PROBLEM, dlb.myopic(PROBLEM), 20, seeds=2, checkpoint=path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([alive.name, path.name])
+
+
+def test_a_link_is_followed(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "far")
+    dlb.simulate(PROBLEM, dlb.myopic(PROBLEM), 20, seeds=2, checkpoint=tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert not (tmp_path / "far").is_symlink()
+    refused_for_other_seeds = {"seeds": 3, "checkpoint": tmp_path / "link"}
+    with pytest.raises(ValueError, match="other seeds"):
+        dlb.simulate(PROBLEM, dlb.myopic(PROBLEM), 20, **refused_for_other_seeds)

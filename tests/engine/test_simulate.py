@@ -651,3 +651,15 @@ def test_numbers_beyond_float32_are_refused_there():
 def test_a_grid_that_is_none_is_refused(axes, policies):
     with pytest.raises(ValueError, match="of the grid must"):
         dlb.simulate(dlb.problems.synthetic(), dlb.PolicyGrid(axes, policies), 10)
+
+
+def test_a_policy_may_have_a_large_table_of_its_own():
+    """In one piece XLA's compiler for CPUs ends the process over it."""
+    order = np.arange(3000) * 7 % 10
+    policy = dlb.Policy(
+        init=lambda params, vertices, key: jnp.zeros((), jnp.int32),
+        act=lambda params, vertices, state, epoch: jnp.asarray(order, jnp.int32)[state],
+        update=lambda params, state, feedback: state + 1,
+    )
+    result = dlb.simulate(dlb.problems.synthetic(), policy, 300, 2, record="actions")
+    np.testing.assert_array_equal(result.actions, [order[:300]] * 2)

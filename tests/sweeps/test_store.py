@@ -101,7 +101,7 @@ def test_labels_that_are_not_there_are_refused_with_a_hint(folder):
         store.result()
     with pytest.raises(ValueError, match="there are several problems; choose one"):
         store.results()
-    for rounds in ([8], [61], [7, 59]):
+    for rounds in ([8], [61], [7, 59], [60, 7], [7, 7], [], 60, "60", [7.0]):
         with pytest.raises(ValueError, match="rounds must be some of the reporting rounds"):
             store.result("quiet", "myopic", rounds=rounds)
 
@@ -185,7 +185,7 @@ def test_forged_shards_are_refused(change, message, copy):
     write_archive(path, header, arrays | change, compress=False)
     with pytest.raises(ValueError, match=message):
         dlb.Store(copy).to_pandas()
-    write_archive(path, header | {"policy": "other"}, arrays, compress=False)
+    write_archive(path, header | {"series": "other"}, arrays, compress=False)
     with pytest.raises(ValueError, match="belongs to another series"):
         dlb.Store(copy).to_pandas()
 
@@ -206,3 +206,36 @@ def test_about_json_can_be_read_by_people(copy):
     told = json.loads(about.read_text())
     assert (told["problem"], told["policy"], told["rounds"]) == ("quiet", "myopic", ROUNDS)
     assert told["config"]["versions"]["dlbjax"] == dlb.__version__
+
+
+def test_a_store_stays_where_it_was_opened(copy, monkeypatch):
+    monkeypatch.chdir(copy.parent)
+    store = dlb.Store(copy.name)
+    monkeypatch.chdir("/")
+    assert len(store.result().seeds) == 4
+
+
+def test_a_shard_of_other_settings_is_not_taken_for_one_of_these(copy, tmp_path):
+    other = tmp_path / "other"
+    problems = {"quiet": PROBLEMS["a / strange: näme"]}
+    dlb.sweep(problems, {"myopic": dlb.myopic}, T, 9, other, rounds=ROUNDS)
+    [shard], [folder] = other.glob("quiet*/[0-9]*.npz"), copy.glob("quiet*")
+    (folder / shard.name).write_bytes(shard.read_bytes())
+    with pytest.raises(ValueError, match=r"belongs to another series than its folder\. Remove it"):
+        dlb.Store(copy).result()
+
+
+@pytest.mark.parametrize("name", ["seed", "round", "policy", "problem", "realised_regret"])
+def test_axes_cannot_have_the_name_of_a_column(name, tmp_path):
+    policy = dlb.myopic(PROBLEMS["quiet"])
+    grid = dlb.PolicyGrid({name: np.array([1.0, 2.0])}, [policy, policy])
+    with pytest.raises(ValueError, match=f"'{name}' cannot be the name of an axis"):
+        dlb.sweep(PROBLEMS, {"a": grid}, T, 2, tmp_path / "a")
+
+
+def test_equal_values_on_an_axis_are_different_points(tmp_path):
+    myopic, best = (make(PROBLEMS["quiet"]) for make in (dlb.myopic, dlb.clairvoyant))
+    grid = dlb.PolicyGrid({"a": np.array([1.0, 1.0])}, [myopic, best])
+    frame = dlb.sweep({"p": PROBLEMS["quiet"]}, {"g": grid}, T, 3, tmp_path).to_pandas()
+    assert len(frame) == 6
+    assert (frame["offline_regret"] == 0).sum() == 3

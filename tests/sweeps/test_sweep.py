@@ -7,6 +7,7 @@ import threading
 import time
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -160,6 +161,10 @@ def test_a_writer_that_dies_while_it_writes_leaves_nothing_half_done(
     assert list(store.work.iterdir()) == []
 
 
+def one_point(problem):
+    return dlb.PolicyGrid({"a": np.array([1.0])}, [dlb.myopic(problem)])
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -168,6 +173,7 @@ def test_a_writer_that_dies_while_it_writes_leaves_nothing_half_done(
         ({"rounds": [10]}, "other rounds"),
         ({"problems": {"quiet": PROBLEMS["loud"]}}, "other problem"),
         ({"policies": {"myopic": dlb.clairvoyant}}, "other policies"),
+        ({"policies": {"myopic": one_point}}, "other axes"),
     ],
 )
 def test_a_label_stands_for_one_thing(change, message, tmp_path):
@@ -198,6 +204,46 @@ def test_wrong_arguments_are_refused_before_a_folder_is_made(change, message, tm
     with pytest.raises(ValueError, match=message):
         dlb.sweep(**asked | change, store=tmp_path / "a")
     assert not (tmp_path / "a").exists()
+
+
+def broken(problem):
+    return dlb.Policy(
+        init=lambda params, vertices, key: jnp.zeros(()),
+        act=lambda params, vertices, state, epoch: 0,
+        update=lambda params, state, feedback: state + jnp.nan,
+    )
+
+
+def test_a_policy_that_fails_does_not_take_the_others_with_it(tmp_path, computed):
+    policies = {"myopic": dlb.myopic, "mine": broken, "clairvoyant": dlb.clairvoyant}
+    quiet = {"quiet": PROBLEMS["quiet"]}
+    with pytest.raises(FloatingPointError, match=r"became NaN .*All that did not fail is in"):
+        dlb.sweep(quiet, policies, T, 3, tmp_path)
+    store = dlb.Store(tmp_path)
+    assert list(store.results("quiet")) == ["clairvoyant", "myopic"]
+    assert_same(store, "quiet", "myopic", 3)
+    assert list(store.work.iterdir()) == []
+    before = len(computed)
+    repaired = policies | {"mine": dlb.myopic}  # under the same label, which has no runs yet
+    assert len(dlb.sweep(quiet, repaired, T, 3, tmp_path).result("quiet", "mine").seeds) == 3
+    assert len(computed) == before + 3
+
+
+def test_of_two_sweeps_that_begin_at_once_with_one_label_one_is_refused(tmp_path, monkeypatch):
+    """The second looks for the first's description before it is written."""
+    folder = tmp_path / "store"
+    arguments = ({"myopic": dlb.myopic}, T, 2, folder)
+    plain, first = module.Store.add, []
+
+    def another_comes_first(self, series):
+        if not first:
+            first.append(1)
+            dlb.sweep({"quiet": PROBLEMS["loud"]}, *arguments)
+        plain(self, series)
+
+    monkeypatch.setattr(module.Store, "add", another_comes_first)
+    with pytest.raises(ValueError, match="'myopic' on 'quiet' already, with other problem"):
+        dlb.sweep({"quiet": PROBLEMS["quiet"]}, *arguments)
 
 
 @pytest.mark.slow
