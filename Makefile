@@ -8,7 +8,7 @@ help:
 	@echo "make reproduce  run all the paper's experiments at full size, into results/"
 	@echo "make test       check formatting, types and behaviour"
 	@echo "make bench      time dlbjax against its peers, measure its memory and precision (1 h)"
-	@echo "make notebooks  execute all notebooks at full size, in place"
+	@echo "make notebooks  test all notebooks in small sizes, then execute them at full size, in place"
 	@echo "make format     let ruff format and mend the code"
 	@echo "make clean      remove the environment and what was built"
 
@@ -25,7 +25,7 @@ test: .venv/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+	$(BIN)/python -m pytest -n 3 --dist loadfile
 
 reproduce: .venv/base
 	$(BIN)/dlbjax reproduce --out results
@@ -38,7 +38,8 @@ bench: .venv/base
 	$(BIN)/python benchmarks/identification.py
 
 notebooks: .venv/base
-	$(BIN)/python -m pip install --quiet --editable ".[notebooks]"
+	$(BIN)/python -m pip install --quiet --editable ".[notebooks,test]"
+	$(BIN)/python -m pytest -m notebooks
 	cd notebooks && PATH="$(CURDIR)/$(BIN):$$PATH" ../$(BIN)/jupyter execute --inplace *.ipynb
 
 format: .venv/test

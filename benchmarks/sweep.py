@@ -65,7 +65,7 @@ def memory(args: argparse.Namespace) -> dict[str, list[float]]:
         while not over.wait(0.5):
             times.append(time.perf_counter() - begin)
             resident.append(resident_memory())
-            names = [path.name.split("-") for path in folder.glob("*/[0-9]*.npz")]
+            names = [path.name.split("-") for path in folder.glob("synthetic-*/[0-9]*.npz")]
             runs.append(sum(int(last) - int(first) + 1 for first, last, _ in names))
 
     watcher = threading.Thread(target=watch)
@@ -99,11 +99,12 @@ def resident_memory() -> float:
 
 
 def draw(sweep: dict[str, list[float]], path: Path) -> None:
-    figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
-    axes.plot(sweep["runs"], sweep["MB"], label="memory of the process")
-    axes.set(xlabel="runs in the store", ylabel="resident memory [MB]", ylim=(0, None))
-    axes.set_title("A sweep of 100 000 runs, T = 10⁵", fontsize="medium")
-    axes.legend()
+    figure, (above, below) = plt.subplots(2, figsize=(6.4, 4), sharex=True, layout="constrained")
+    above.plot(sweep["seconds"], sweep["MB"])
+    above.set(ylabel="resident memory [MB]", ylim=(0, None))
+    above.set_title("A sweep of 100 000 runs of DynLin-UCB, T = 10⁵", fontsize="medium")
+    below.step(sweep["seconds"], sweep["runs"], where="post")
+    below.set(xlabel="time [s]", ylabel="runs in the store", ylim=(0, None))
     figure.savefig(path, dpi=150)
 
 

@@ -18,6 +18,7 @@ from dlbjax._arrays import Array, real_array, real_number, whole_number
 
 MOST_VERTICES = 100_000
 _TOLERANCE = 1e-9  # relative to the size of the set
+_FAR = 1e15  # times the size of a set: a limit there limits nothing
 _PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
@@ -176,14 +177,19 @@ def polytope(G: Array, g: Array, A_eq: Array = None, b_eq: Array = None) -> Acti
     [[0.0, 0.0], [0.0, 1.0], [2.0, 0.0]]
     """
     G, g, A_eq, b_eq = constraints(G, g, A_eq, b_eq)
-    d = G.shape[1]
     G, g = _unit_rows("G", G, g, lambda g: g < 0)
     A_eq, b_eq = _unit_rows("A_eq", A_eq, b_eq, lambda b: b != 0)
     # Tolerances are absolute in the solvers, so the set is first brought to the size of one.
     set_ = _Constraints(G, g, A_eq, b_eq)
-    unit = float(max(np.abs(g).max(initial=0), np.abs(b_eq).max(initial=0))) or 1.0
-    centre, half = _bounding_box(set_.seen_from(np.zeros(d), unit))
-    centre, half = unit * centre, unit * half
+    sizes = np.unique(np.abs(np.r_[g, b_eq]))
+    unit = sizes.max(initial=0) or 1.0
+    centre, half = set_.box(unit)
+    # Limits that are far away should not make the set look like a point.
+    while np.abs(centre).max() + half <= _TOLERANCE * unit and np.any(
+        smaller := (sizes > 0) & (sizes <= _TOLERANCE * unit)
+    ):
+        unit = sizes[smaller].max()
+        centre, half = set_.box(unit)
     if half <= _TOLERANCE * unit:
         half = unit  # a single point
     else:
@@ -257,8 +263,14 @@ class _Constraints(NamedTuple):
 
     def seen_from(self, centre: np.ndarray, unit: float) -> "_Constraints":
         """The same set in coordinates (u − centre)/unit."""
-        g, b_eq = (self.g - self.G @ centre) / unit, (self.b_eq - self.A_eq @ centre) / unit
-        return self._replace(g=g, b_eq=b_eq)
+        with np.errstate(over="ignore"):
+            g, b_eq = (self.g - self.G @ centre) / unit, (self.b_eq - self.A_eq @ centre) / unit
+        return self._replace(g=np.minimum(g, _FAR), b_eq=b_eq)
+
+    def box(self, unit: float) -> tuple[np.ndarray, float]:
+        """Centre and half the longest side of the box around the set, computed in some unit."""
+        centre, half = _bounding_box(self.seen_from(np.zeros(self.G.shape[1]), unit))
+        return unit * centre, unit * half
 
     def minimise(self, direction: np.ndarray) -> Any:
         """Minimise ⟨direction, u⟩ over the set."""

@@ -467,3 +467,14 @@ def test_a_total_far_beyond_the_limits_is_none():
 def test_a_huge_dimension_is_refused():
     with pytest.raises(ValueError, match="vertices, more than"):
         actions.simplex(10**400)
+
+
+@pytest.mark.parametrize("far", [1e12, 1e100, 2e171])
+def test_a_limit_that_is_far_away_changes_nothing(far):
+    box = np.concatenate([np.eye(2), -np.eye(2)])
+    limits = np.array([0.1, 0.2, 0.1, 0.0])
+    plain = actions.polytope(box, limits)
+    also = actions.polytope(np.r_[box, [[1.0, 1.0]]], np.r_[limits, far])
+    np.testing.assert_array_equal(also.vertices, plain.vertices)
+    line = actions.polytope([[1.0], [-1.0], [1 / far]], [0.1, 0.1, 1.0])
+    np.testing.assert_allclose(line.vertices, [[-0.1], [0.1]], rtol=1e-12)

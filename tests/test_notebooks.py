@@ -20,7 +20,7 @@ def test_there_are_notebooks():
     assert "theory" in NAMES
 
 
-@pytest.mark.slow
+@pytest.mark.notebooks
 @pytest.mark.parametrize("name", NAMES)
 def test_runs(name, tmp_path, monkeypatch):
     """A cell that sets sizes says in its metadata which to take here."""

@@ -4,9 +4,10 @@ How the runs fall into batches depends on what the sweep asks for only, not on w
 so that all writers of a sweep agree on the batches and can claim them one by one.
 """
 
+import ctypes
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from dlbjax._digest import digest, digest_text
 from dlbjax.engine.settings import Settings
 
 _FEWEST_SEEDS = 256  # in a batch, where there are so many
-_MOST_RUNS = 16_384
+_MOST_RUNS = 8192  # so that a batch takes seconds to minutes
 _COPIES = 8  # of a run's reports that exist at a time: on the device, in the result, in the file…
 _MEMORY = 2**30  # bytes for them
 
@@ -94,3 +95,9 @@ def claimed(path: Path) -> Iterator[bool]:
         yield mine
         if mine:
             path.unlink(missing_ok=True)
+
+
+def give_back_memory() -> None:
+    """Ask the C library for what it keeps of memory that was freed; between batches nothing is needed."""
+    with suppress(OSError, AttributeError):  # there is no such function, or no such need
+        ctypes.CDLL(None).malloc_trim(0)

@@ -17,7 +17,7 @@ from dlbjax.engine.settings import Settings, check_settings
 from dlbjax.engine.simulate import Entry, describe, make_entry, make_passes, run_together
 from dlbjax.policies.policy import Policy, PolicyGrid
 from dlbjax.problem import Problem
-from dlbjax.sweeps.batches import Batch, claimed, make_batches, runs_that_fit
+from dlbjax.sweeps.batches import Batch, claimed, give_back_memory, make_batches, runs_that_fit
 from dlbjax.sweeps.store import RESERVED, Series, Store
 
 _PATIENCE = 1.0  # seconds between two looks at work that others have claimed
@@ -173,6 +173,7 @@ class Work(NamedTuple):
                 store.publish(batch.name)
             for seeds, chosen in self._missing(batch).items():
                 self._compute(batch.name, np.array(seeds), chosen)
+                give_back_memory()
             leftovers = [store.work.glob(f"{begin}{batch.name}[-+]*") for begin in ("", ".")]
             for path in chain(*leftovers):  # what writers that were killed had half written
                 path.unlink()

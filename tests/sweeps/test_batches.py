@@ -35,7 +35,7 @@ def test_fewer_runs_fit_with_more_reporting_rounds():
     def settings(rounds):
         return check_settings(1, 10**6, 1, None, (), rounds, "float64", None, None, None)
 
-    assert runs_that_fit(settings(None)) == 16_384
+    assert runs_that_fit(settings(None)) == 8192
     assert runs_that_fit(settings(range(1, 100_001))) == 55  # 8 copies of 24 bytes in a gigabyte
     assert runs_that_fit(settings(range(1, 10**6 + 1))) == 5
 
