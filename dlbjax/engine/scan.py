@@ -15,7 +15,7 @@ import numpy as np
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import jaxpr_as_fun
 
-from dlbjax._arrays import Array
+from dlbjax._arrays import Array, is_traced
 from dlbjax._small import Sum, dot, matvec
 from dlbjax.engine import random
 from dlbjax.policies.policy import Epoch, Feedback, Policy
@@ -171,7 +171,7 @@ def _in_one_piece(function: Callable[..., Any], *args: Any) -> Any:
     """
     call, shape = jax.make_jaxpr(jax.jit(function), return_shape=True)(*args)
     operations = _operations(call.jaxpr)
-    tables = sum(np.size(constant) for constant in constants(call))
+    tables = sum(np.size(table) for table in constants(call) if not is_traced(table))
     if len(operations) > _LONGEST or tables > _LARGEST or not _PLAIN.issuperset(operations):
         return function(*args)
     with set_xla_metadata(

@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 import dlbjax as dlb
+from dlbjax.engine import scan
 from dlbjax.engine.settings import check_settings
 from dlbjax.engine.simulate import _refuse_non_finite, as_grid, make_passes
 from dlbjax.epochs import Epochs
@@ -663,3 +664,11 @@ def test_a_policy_may_have_a_large_table_of_its_own():
     )
     result = dlb.simulate(dlb.problems.synthetic(), policy, 300, 2, record="actions")
     np.testing.assert_array_equal(result.actions, [order[:300]] * 2)
+
+
+def test_built_in_policies_are_compiled_in_one_piece(monkeypatch):
+    marked, plain = [], scan.set_xla_metadata
+    monkeypatch.setattr(scan, "set_xla_metadata", lambda **what: marked.append(1) or plain(**what))
+    problem, policy = dynlin()
+    dlb.simulate(problem, policy, 40, seeds=2, rounds=[1, 2, 3, 5, 8, 13, 40])  # traced anew
+    assert marked
