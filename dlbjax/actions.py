@@ -45,9 +45,7 @@ class ActionSet:
     @property
     def radius(self) -> float:
         """U = max ‖u‖₂ over the set."""
-        unit = np.ldexp(
-            1.0, np.frexp(self._scale)[1] - 1
-        )  # a power of two, so that nothing is rounded
+        unit = _power_of_two(self._scale)
         return float(unit * np.linalg.norm(self.vertices / unit, axis=1).max())
 
     def index(self, action: Array) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 
 from dlbjax._arrays import short, whole_number
 
-LONGEST_EPOCH = 2**31 - 1  # in rounds, which are counted in 32 bits; no horizon is longer
+LONGEST = 2**31 - 1  # rounds are counted in 32 bits: no horizon is longer, and no epoch need be
 
 
 class Epochs(NamedTuple):
@@ -38,7 +38,7 @@ def constant_epochs(length: int, horizon: int) -> Epochs:
     >>> constant_epochs(4, horizon=10)
     Epochs(lengths=array([4]), counts=array([3]))
     """
-    length = min(whole_number("epochs", length, at_least=1), LONGEST_EPOCH)
+    length = min(whole_number("epochs", length, at_least=1), LONGEST)
     return Epochs(np.array([length]), np.array([-(-horizon // length)]))
 
 
@@ -56,7 +56,7 @@ def listed_epochs(lengths: Sequence[int] | np.ndarray, horizon: int) -> Epochs:
         raise ValueError(
             f"epochs must be a list of whole numbers >= 1, the rounds of each epoch; got {short(lengths)}"
         )
-    array = np.minimum(array.astype(np.uint64), LONGEST_EPOCH).astype(np.int64)
+    array = np.minimum(array.astype(np.uint64), LONGEST).astype(np.int64)
     total = int(array.sum(dtype=np.int64))
     if total < horizon:
         raise ValueError(

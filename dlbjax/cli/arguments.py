@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dlbjax._files import check_can_write
-
-_MOST = 2**31 - 1  # rounds and seeds are counted in 32 bits
+from dlbjax.epochs import LONGEST
 
 
 def count(text: str) -> int:
@@ -16,9 +15,9 @@ def count(text: str) -> int:
         number = float(text)
     except ValueError:
         number = 0.0
-    if not number.is_integer() or not 1 <= number <= _MOST:
+    if not number.is_integer() or not 1 <= number <= LONGEST:
         raise argparse.ArgumentTypeError(
-            f"must be a whole number from 1 to {_MOST}; got {text!r:.60}"
+            f"must be a whole number from 1 to {LONGEST}; got {text!r:.60}"
         )
     return int(number)
 

@@ -6,9 +6,9 @@ import jax
 import numpy as np
 
 from dlbjax._arrays import Array, real_array, short, whole_number
+from dlbjax.epochs import LONGEST
 
 _RECORDABLE = ("actions", "rewards", "states", "policy")
-LONGEST = 2**31 - 1  # rounds are counted in 32 bits
 _MOST_RUNS = 10**8  # of which the seeds alone take 0.8 GB
 
 

@@ -18,7 +18,7 @@ from dlbjax.engine.settings import Noise, Settings, check_settings
 from dlbjax.engine.workers import carry_out
 from dlbjax.epochs import Epochs, as_epochs
 from dlbjax.policies.policy import Policy, PolicyGrid, check_policy, params_of
-from dlbjax.problem import Problem
+from dlbjax.problem import Problem, check_problem
 from dlbjax.result import Result, Results
 
 
@@ -84,8 +84,7 @@ def simulate(
     >>> result.realised_regret.shape[0], float(result.offline_regret.max())
     (4, 0.0)
     """
-    if not isinstance(problem, Problem):
-        raise ValueError(f"problem must be a dlbjax.Problem; got {type(problem).__name__}")
+    check_problem(problem)
     named = dict(policy) if isinstance(policy, Mapping) else {"": policy}
     if not named or not all(isinstance(name, str) for name in named):
         raise ValueError(

@@ -1,6 +1,5 @@
 """`Agent`: a policy that is asked what to play, and told what it earned."""
 
-import importlib.metadata
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +9,8 @@ import numpy as np
 
 from dlbjax._arrays import real_number, whole_number
 from dlbjax.actions import ActionSet
-from dlbjax.engine.settings import LONGEST
+from dlbjax.engine.fingerprint import versions
+from dlbjax.epochs import LONGEST
 from dlbjax.live.decisions import Decision, Decisions, Seen
 from dlbjax.live.journal import Journal, Mark
 from dlbjax.policies.policy import Policy, PolicyGrid, check_policy
@@ -207,10 +207,9 @@ class Agent:
                 f"config of policy {self._policy.name!r} must be fit for JSON, so that a file can hold it: "
                 f"{error}"
             ) from None
-        versions = {name: importlib.metadata.version(name) for name in ("dlbjax", "jax", "numpy")}
         return {
             "format": _FORMAT,
-            "versions": versions,
+            "versions": versions(),
             "policy": self._policy.name,
             "config": self._policy.config,
             "horizon": self._horizon,

@@ -19,7 +19,7 @@ from dlbjax._small import (
     total,
 )
 from dlbjax.bounds import Bounds
-from dlbjax.epochs import LONGEST_EPOCH, growing_epochs, settling_rounds
+from dlbjax.epochs import LONGEST, growing_epochs, settling_rounds
 from dlbjax.policies.policy import Epoch, Feedback, Policy, PolicyGrid, over_grid
 from dlbjax.policies.ridge import Ridge, check_ridge, observe, ridge
 
@@ -149,7 +149,7 @@ def _dynlin_ucb_tight(bounds: Bounds, lam: Array, delta: Array, extra: Array, x1
     q = (
         max(1, settling_rounds(bounds.rho, 20))
         if extra is None
-        else min(whole_number("extra", extra, at_least=0), LONGEST_EPOCH // 2)
+        else min(whole_number("extra", extra, at_least=0), LONGEST // 2)
     )
     start = bounds.X if x1 is None else real_number("x1", x1, at_least=0.0)
 

@@ -137,6 +137,10 @@ def exploring(every):
     return OWN._replace(plan=plan)
 
 
+def told_a_number(number):
+    return OWN._replace(params=lambda horizon, vertices: {"optimism": 0.7, "number": number})
+
+
 def table(numbers):
     return scaled(np.asarray(numbers))
 
@@ -164,6 +168,12 @@ OTHERS = {
     "digits of params": (
         OWN._replace(params={"optimism": np.float64(0.7)}),
         OWN._replace(params={"optimism": 0.7 + 1e-14}),
+        {},
+        "other policies",
+    ),
+    "ten digits of computed params": (
+        told_a_number(2147480000),
+        told_a_number(2147480001),
         {},
         "other policies",
     ),
