@@ -1,7 +1,9 @@
-"""Helping with names that do not exist."""
+"""Helping with names and packages that do not exist."""
 
 import difflib
+import importlib
 from collections.abc import Collection
+from typing import Any
 
 
 def hint(wrong: str, possible: Collection[str]) -> str:
@@ -16,3 +18,11 @@ def hint(wrong: str, possible: Collection[str]) -> str:
     close = difflib.get_close_matches(wrong.lower(), by_lower, n=1)
     question = f", did you mean {by_lower[close[0]]}?" if close else "."
     return f"{question} Possible are {', '.join(possible)}"
+
+
+def optional(package: str) -> Any:
+    """A package that not everybody has, or an ImportError that says how to get it."""
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        raise ImportError(f'this needs {package}: pip install "dlbjax[xarray]"') from None

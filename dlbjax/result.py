@@ -10,6 +10,7 @@ import numpy as np
 
 from dlbjax._archive import in_one_line, read_archive, write_archive
 from dlbjax._arrays import fits, shape_in_words
+from dlbjax._hints import optional
 
 REGRETS = ("realised", "expected", "offline")
 _RECORDED = ("actions", "rewards", "states")
@@ -110,7 +111,7 @@ class Result:
 
     def to_xarray(self) -> Any:
         """The result as an `xarray.Dataset` with labelled axes (needs the `xarray` extra)."""
-        import xarray
+        xarray = optional("xarray")
 
         dims = (*self.axes, "seed")
         coords = {**self.axes, "seed": self.seeds, "round": self.rounds}

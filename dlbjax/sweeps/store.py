@@ -20,7 +20,7 @@ from dlbjax._archive import read_archive, write_archive
 from dlbjax._arrays import short
 from dlbjax._digest import digest, digest_text
 from dlbjax._files import as_path, write_atomically
-from dlbjax._hints import hint
+from dlbjax._hints import hint, optional
 from dlbjax.engine.fingerprint import refuse_other, versions
 from dlbjax.result import REGRETS, Result, Results
 
@@ -179,9 +179,10 @@ class Store:
     ) -> Any:  # fmt: skip
         """Some series, or all, as one `xarray.Dataset` (problem, policy, axes…, seed, round).
 
-        It holds the seeds that are complete in all of them. They must have the same axes.
+        It holds the seeds that are complete in all of them. They must have the same axes. Needs the
+        `xarray` extra.
         """
-        import xarray
+        xarray = optional("xarray")
 
         found = self._select(problem, policy)
         for series in found[1:]:
@@ -208,9 +209,10 @@ class Store:
     ) -> Any:  # fmt: skip
         """Some series, or all, as a `pandas.DataFrame` with a row for every run and round.
 
-        By default the last round only. All runs that are there are in it, complete seeds or not.
+        By default the last round only. All runs that are there are in it, complete seeds or not. Needs
+        the `xarray` extra, which brings pandas.
         """
-        import pandas
+        pandas = optional("pandas")
 
         frames = []
         for series in self._select(problem, policy):

@@ -1,6 +1,7 @@
 """Reading a store by label, while it grows, and when something is wrong with it."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -239,3 +240,11 @@ def test_equal_values_on_an_axis_are_different_points(tmp_path):
     frame = dlb.sweep({"p": PROBLEMS["quiet"]}, {"g": grid}, T, 3, tmp_path).to_pandas()
     assert len(frame) == 6
     assert (frame["offline_regret"] == 0).sum() == 3
+
+
+@pytest.mark.parametrize("package", ["pandas", "xarray"])
+def test_without_the_extra_it_says_how_to_get_it(package, folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    store = dlb.Store(folder)
+    with pytest.raises(ImportError, match=rf'needs {package}: pip install "dlbjax\[xarray\]"'):
+        getattr(store, f"to_{package}")("quiet", "myopic")
