@@ -1,50 +1,67 @@
-# Needs python3 (3.11 or newer) and make; everything else goes into .venv.
+# Needs python3 (3.11 or newer) and make; everything else goes into $(VENV).
+# Another Python, another JAX: make test PYTHON=python3.13 JAX=0.11.2
 PYTHON ?= python3
-BIN := .venv/bin
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet $(if $(JAX),jax==$(JAX) jaxlib==$(JAX))
+STAMP := $(VENV)/python-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')-jax-$(or $(JAX),newest)
 
-.PHONY: help test reproduce bench notebooks format clean
+# XLA before JAX 0.12 runs the kernels of a loop one by one unless asked to compile the loop whole.
+reproduce bench: export XLA_FLAGS ?= --xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=1000000000
+
+.PHONY: help test check reproduce bench notebooks format clean
 
 help:
 	@echo "make reproduce  run all the paper's experiments at full size, into results/"
 	@echo "make test       check formatting, types and behaviour"
+	@echo "make check      the same without the slow tests"
 	@echo "make bench      time dlbjax against its peers, measure its memory and precision (1 h)"
 	@echo "make notebooks  test all notebooks in small sizes, then execute them at full size, in place"
 	@echo "make format     let ruff format and mend the code"
 	@echo "make clean      remove the environment and what was built"
 
-.venv/base: pyproject.toml
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable .
+$(STAMP):
+	$(PYTHON) -m venv --clear $(VENV)
 	@touch $@
 
-.venv/test: .venv/base
-	$(BIN)/python -m pip install --quiet --editable ".[test]"
+$(VENV)/base: pyproject.toml $(STAMP)
+	$(PIP) --editable .
 	@touch $@
 
-test: .venv/test
+$(VENV)/test: $(VENV)/base
+	$(PIP) --editable ".[test]"
+	@touch $@
+
+test: $(VENV)/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 3 --dist loadfile
 
-reproduce: .venv/base
+check: $(VENV)/test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -n 3 --dist loadfile -m "not slow and not notebooks"
+
+reproduce: $(VENV)/base
 	$(BIN)/dlbjax reproduce --out results
 
-bench: .venv/base
-	$(BIN)/python -m pip install --quiet --editable ".[benchmarks]"
+bench: $(VENV)/base
+	$(PIP) --editable ".[benchmarks]"
 	$(BIN)/python benchmarks/run.py --out results/benchmarks
 	$(BIN)/python benchmarks/sweep.py --out results/benchmarks
 	$(BIN)/python benchmarks/precision.py
 	$(BIN)/python benchmarks/identification.py
 
-notebooks: .venv/base
-	$(BIN)/python -m pip install --quiet --editable ".[notebooks,test]"
+notebooks: $(VENV)/base
+	$(PIP) --editable ".[notebooks,test]"
 	$(BIN)/python -m pytest -m notebooks
 	cd notebooks && PATH="$(CURDIR)/$(BIN):$$PATH" ../$(BIN)/jupyter execute --inplace *.ipynb
 
-format: .venv/test
+format: $(VENV)/test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv build results *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv* build results *.egg-info .pytest_cache .mypy_cache .ruff_cache

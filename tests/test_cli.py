@@ -443,7 +443,7 @@ def test_run_goes_on_from_a_checkpoint(tmp_path, capsys, monkeypatch):
     path = tmp_path / "run.checkpoint"
     assert main([*RUN, *TINY, "--checkpoint", str(path)]) == 0
     first = capsys.readouterr().out
-    monkeypatch.setattr("dlbjax.engine.passes._advanced", None)  # nothing is left to compute
+    monkeypatch.setattr("dlbjax.engine.passes._advance", None)  # nothing is left to compute
     assert main([*RUN, *TINY, "--checkpoint", str(path)]) == 0
     assert capsys.readouterr().out == first
     assert main([*RUN, "--horizon", "61", "--seeds", "2", "--checkpoint", str(path)]) == 2

@@ -123,7 +123,7 @@ def _traced(
 ) -> str:  # fmt: skip
     def whole(world: scan.World, steps: scan.Steps, lanes: scan.Lanes) -> Any:
         carry = scan.start(policy, world, lanes, reports)
-        return scan.advance(policy, record, False, world, lanes, carry, steps, np.int32(0))
+        return scan.advance(policy, record, world, lanes, carry, steps, np.int32(0))
 
     program = jax.make_jaxpr(whole)(*jax.tree.unflatten(structure, shapes))
     text = re.sub("0x[0-9a-f]+", "", str(program))  # addresses of functions

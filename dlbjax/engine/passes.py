@@ -131,9 +131,7 @@ def run(
         for steps, rounds in _stretches(pass_, settings, numbers, first, done):
             arrive(first, done, done - before)  # while the next stretch is prepared, this computes
             with _compiling:  # returns as soon as the work is handed over
-                carry, seen = _advanced(
-                    policy, every_round, device, world, lanes, carry, steps, first
-                )
+                carry, seen = _advance(policy, every_round, world, lanes, carry, steps, first)
             first, before, done = first + len(rounds), done, done + int(rounds.sum())
             for name, values in seen.items():
                 flat = np.asarray(values).reshape(-1, *values.shape[2:])[: len(rounds)]
@@ -268,27 +266,9 @@ def _start(policy: Policy, reports: int, world: scan.World, lanes: scan.Lanes) -
     return scan.start(policy, world, lanes, reports)
 
 
-_refused: set[Any] = set()  # what XLA would not compile in one piece
-
-
-def _advanced(
-    policy: Policy, record: tuple[str, ...], device: Any, world: scan.World, lanes: scan.Lanes,
-    *rest: Any,
-) -> tuple[scan.Carry, dict[str, Array]]:  # fmt: skip
-    program = (policy, record, lanes.configuration.shape, world.gaps.dtype)
-    if device.platform == "cpu" and program not in _refused:
-        try:
-            return _advance(policy, record, True, world, lanes, *rest)
-        except jax.errors.JaxRuntimeError as error:
-            if "UNIMPLEMENTED" not in str(error):
-                raise
-            _refused.add(program)
-    return _advance(policy, record, False, world, lanes, *rest)
-
-
-@partial(jax.jit, static_argnums=(0, 1, 2), donate_argnums=(5,))
+@partial(jax.jit, static_argnums=(0, 1), donate_argnums=(4,))
 def _advance(
-    policy: Policy, record: tuple[str, ...], one_piece: bool, world: scan.World, lanes: scan.Lanes,
+    policy: Policy, record: tuple[str, ...], world: scan.World, lanes: scan.Lanes,
     carry: scan.Carry, steps: scan.Steps, first: Array,
 ) -> tuple[scan.Carry, dict[str, Array]]:  # fmt: skip
-    return scan.advance(policy, record, one_piece, world, lanes, carry, steps, first)
+    return scan.advance(policy, record, world, lanes, carry, steps, first)

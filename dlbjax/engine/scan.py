@@ -5,36 +5,20 @@ mapped over the lanes (runs) inside the scan's body, so that arrays are (…, la
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.experimental.xla_metadata import set_xla_metadata
-from jax.extend.core import jaxpr_as_fun
 
-from dlbjax._arrays import Array, is_traced
+from dlbjax._arrays import Array
 from dlbjax._small import Sum, dot, matvec
 from dlbjax.engine import random
 from dlbjax.policies.policy import Epoch, Feedback, Policy
 
 BLOCK = 256  # segments whose random numbers are drawn together
-
-_LONGEST = (
-    1000  # operations that gain from being one piece; a regression in six dimensions has more
-)
-_LARGEST = 256  # numbers in tables of its own; with a thousand more XLA has been seen to abort
-# Operations that XLA's CPU compiler writes as plain loops; not so scatters, sorts, reductions.
-_PLAIN = frozenset({
-    "abs", "add", "and", "broadcast_in_dim", "ceil", "clamp", "concatenate",
-    "convert_element_type", "copy", "div", "dynamic_slice", "dynamic_update_slice", "eq", "exp",
-    "expm1", "floor", "gather", "ge", "gt", "integer_pow", "iota", "is_finite", "jit", "le",
-    "log", "log1p", "lt", "max", "min", "mul", "ne", "neg", "not", "or", "pjit", "pow", "rem",
-    "reshape", "rsqrt", "scan", "select_n", "sign", "slice", "sqrt", "square", "squeeze",
-    "stack", "stop_gradient", "sub", "tanh", "transpose", "xor",
-})  # fmt: skip
 
 
 class Maps(NamedTuple):
@@ -127,13 +111,10 @@ def start(policy: Policy, world: World, lanes: Lanes, reports: int) -> Carry:
 
 
 def advance(
-    policy: Policy, record: tuple[str, ...], one_piece: bool, world: World, lanes: Lanes,
-    carry: Carry, steps: Steps, first: Array,
+    policy: Policy, record: tuple[str, ...], world: World, lanes: Lanes, carry: Carry,
+    steps: Steps, first: Array,
 ) -> tuple[Carry, dict[str, Array]]:  # fmt: skip
-    """Run all lanes through a stretch of segments; returns the carry and what is recorded.
-
-    `one_piece` asks XLA's CPU compiler for one piece of code, which is faster and may be refused.
-    """
+    """Run all lanes through a stretch of segments; returns the carry and what is recorded."""
     m = world.gains.g.shape[1]
     dtype = world.gaps.dtype
     noise_key, policy_key = (jax.random.key_data(stream(lanes, i)).T for i in (0, 1))
@@ -153,40 +134,11 @@ def advance(
             maps, gains, now = unpack(rows)
             return _segment(policy, record, world, lanes, carry, maps, gains, now, e, uniforms)
 
-        loop = partial(jax.lax.scan, segment)
-        inputs = (rows, noise, uniforms)
-        carry, seen = _in_one_piece(loop, carry, inputs) if one_piece else loop(carry, inputs)
+        carry, seen = jax.lax.scan(segment, carry, (rows, noise, uniforms))
         return (carry, number + BLOCK), seen
 
     (carry, _), seen = jax.lax.scan(block, (carry, first), steps)
     return carry, seen
-
-
-def _in_one_piece(function: Callable[..., Any], *args: Any) -> Any:
-    """The function's value, compiled for a CPU as one piece of code where its operations allow.
-
-    XLA hands the twenty-odd kernels of a scan's body to a dispatcher one by one, which costs as much as
-    the arithmetic of fifty lanes. Loops over less than a kilobyte it compiles in one piece, and so it
-    does with a call that is marked like this, provided that it can be written as plain loops.
-    """
-    call, shape = jax.make_jaxpr(jax.jit(function), return_shape=True)(*args)
-    operations = _operations(call.jaxpr)
-    tables = sum(np.size(table) for table in constants(call) if not is_traced(table))
-    if len(operations) > _LONGEST or tables > _LARGEST or not _PLAIN.issuperset(operations):
-        return function(*args)
-    with set_xla_metadata(
-        xla_cpu_small_call="true", inlineable="false"
-    ):  # the call, not its inside
-        leaves = jaxpr_as_fun(call)(*jax.tree.leaves(args))
-    return jax.tree.unflatten(jax.tree.structure(shape), leaves)
-
-
-def _operations(jaxpr: Any) -> list[str]:
-    """Names of all operations of a program, those of its inner programs included."""
-    names = [equation.primitive.name for equation in jaxpr.eqns]
-    for inner in inner_programs(jaxpr):
-        names += _operations(getattr(inner, "jaxpr", inner))
-    return names
 
 
 def constants(program: Any) -> list[Array]:

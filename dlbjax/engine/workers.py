@@ -21,7 +21,7 @@ from dlbjax.engine.checkpoint import Checkpoint
 from dlbjax.engine.passes import WIDTH, Pass, Progress, run
 from dlbjax.engine.settings import Settings
 
-_FEWEST = 64  # runs that are worth a worker of their own
+_FEWEST = 16  # runs that are worth a worker of their own: from 32 runs on two cores beat one
 _MOST = {"cpu": 512}  # runs whose state stays in a core's cache
 _MOST_ELSEWHERE = 32_768
 
@@ -105,6 +105,8 @@ def carry_out(
         "devices": len(set(workers)),
         "runs per job": max(len(job.runs) for job in jobs),
     }
+    if flags := os.environ.get("XLA_FLAGS"):
+        execution["XLA_FLAGS"] = flags
     if jax.process_count() > 1:
         execution["hosts"] = jax.process_count()
     _log.info("dlbjax: %s", ", ".join(f"{key} {value}" for key, value in execution.items()))

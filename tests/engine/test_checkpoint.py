@@ -91,13 +91,13 @@ def test_an_interrupted_call_goes_on_and_ends_as_an_uninterrupted_one(
 
 def test_nothing_that_was_saved_is_computed_again(tmp_path, monkeypatch):
     path, calls = tmp_path / "run.checkpoint", []
-    plain = passes._advanced
+    plain = passes._advance
 
     def counted(*args):
         calls.append((args[0].act, int(args[-1])))
         return plain(*args)
 
-    monkeypatch.setattr(passes, "_advanced", counted)
+    monkeypatch.setattr(passes, "_advance", counted)
     monkeypatch.setattr(checkpoint, "_SHARE", float("inf"))  # saves whenever it can
     options = {"devices": jax.devices()[:1], "batch": 24}  # one worker, a job for each pass
     run(monkeypatch, Bar(), None, **options)
@@ -112,7 +112,7 @@ def test_nothing_that_was_saved_is_computed_again(tmp_path, monkeypatch):
     again = sorted(map(str, calls))
     assert len(again) - len(whole) <= 1  # the stretch at whose end it was interrupted
     assert set(again) == set(whole)
-    monkeypatch.setattr(passes, "_advanced", None)  # whatever it computed would fail
+    monkeypatch.setattr(passes, "_advance", None)  # whatever it computed would fail
     run(monkeypatch, Bar(), path, **options)
 
 

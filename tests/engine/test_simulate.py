@@ -11,7 +11,6 @@ import pytest
 from scipy import stats
 
 import dlbjax as dlb
-from dlbjax.engine import scan
 from dlbjax.engine.settings import check_settings
 from dlbjax.engine.simulate import _refuse_non_finite, as_grid, make_passes
 from dlbjax.epochs import Epochs
@@ -548,46 +547,7 @@ def test_policies_that_share_their_epochs_share_their_noise():
     assert not np.array_equal(results["one"].offline_regret, results["other"].offline_regret)
 
 
-# --- compiling in one piece -----------------------------------------------------------------------
-
-
-def in_pieces(monkeypatch):
-    monkeypatch.setattr("dlbjax.engine.scan._LONGEST", 0)
-    jax.clear_caches()
-
-
-@pytest.mark.parametrize("make", [dlb.dynlin_ucb, dlb.lin_ucb, dlb.exp3, dlb.ar2, dlb.ucb1])
-def test_one_piece_computes_what_pieces_do(make, monkeypatch):
-    """To rounding, and so over few rounds: later a near tie may go the other way."""
-    problem = dlb.problems.synthetic()
-    policy = make(dlb.Bounds.of(problem))
-    whole = dlb.simulate(problem, policy, 60, seeds=20, record="actions")
-    in_pieces(monkeypatch)
-    parts = dlb.simulate(problem, policy, 60, seeds=20, record="actions")
-    jax.clear_caches()
-    np.testing.assert_array_equal(whole.actions, parts.actions)
-    np.testing.assert_allclose(whole.realised_regret, parts.realised_regret, rtol=1e-9, atol=1e-9)
-
-
-def test_what_xla_refuses_to_compile_in_one_piece_runs_in_pieces(monkeypatch):
-    """A scatter, let through on purpose."""
-    problem = dlb.problems.synthetic()
-
-    def update(params, state, feedback):
-        return state.at[feedback.action].add(feedback.last)
-
-    policy = dlb.Policy(lambda p, vertices, key: jnp.zeros(len(vertices)), first_arm, update)
-    expected = dlb.simulate(problem, policy, 30, seeds=3).realised_regret
-    jax.clear_caches()
-    everything = type("", (), {"issuperset": lambda self, names: True})()
-    monkeypatch.setattr("dlbjax.engine.scan._PLAIN", everything)
-    refused = set()
-    monkeypatch.setattr("dlbjax.engine.passes._refused", refused)
-    np.testing.assert_array_equal(
-        dlb.simulate(problem, policy, 30, seeds=3).realised_regret, expected
-    )
-    assert len(refused) == 1
-    jax.clear_caches()
+# --- what comes out -------------------------------------------------------------------------------
 
 
 def test_the_state_of_the_policy_in_the_end(tmp_path):
@@ -655,7 +615,6 @@ def test_a_grid_that_is_none_is_refused(axes, policies):
 
 
 def test_a_policy_may_have_a_large_table_of_its_own():
-    """In one piece XLA's compiler for CPUs ends the process over it."""
     order = np.arange(3000) * 7 % 10
     policy = dlb.Policy(
         init=lambda params, vertices, key: jnp.zeros((), jnp.int32),
@@ -664,11 +623,3 @@ def test_a_policy_may_have_a_large_table_of_its_own():
     )
     result = dlb.simulate(dlb.problems.synthetic(), policy, 300, 2, record="actions")
     np.testing.assert_array_equal(result.actions, [order[:300]] * 2)
-
-
-def test_built_in_policies_are_compiled_in_one_piece(monkeypatch):
-    marked, plain = [], scan.set_xla_metadata
-    monkeypatch.setattr(scan, "set_xla_metadata", lambda **what: marked.append(1) or plain(**what))
-    problem, policy = dynlin()
-    dlb.simulate(problem, policy, 40, seeds=2, rounds=[1, 2, 3, 5, 8, 13, 40])  # traced anew
-    assert marked

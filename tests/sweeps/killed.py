@@ -17,7 +17,7 @@ def run(folder):
 def run_and_log(folder, log):
     """Saves at the end of every stretch, however long that takes."""
     checkpoint._SHARE = float("inf")
-    plain = passes._advanced
+    plain = passes._advance
     with open(log, "a", buffering=1) as lines:
 
         def logged(*args):
@@ -26,5 +26,5 @@ def run_and_log(folder, log):
             )  # whose stretch, and where it begins
             return plain(*args)
 
-        passes._advanced = logged
+        passes._advance = logged
         run(folder)

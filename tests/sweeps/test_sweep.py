@@ -154,7 +154,7 @@ def test_a_writer_that_dies_while_it_writes_leaves_nothing_half_done(
         with pytest.raises(SystemExit):
             dlb.sweep(quiet, both, T, 3, tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(passes, "_advanced", None)  # everything was computed: nothing is again
+        patch.setattr(passes, "_advance", None)  # everything was computed: nothing is again
         store = dlb.sweep(quiet, both, T, 3, tmp_path)
     assert_same(store, "quiet", "myopic", 3)
     assert len(store.result("quiet", "clairvoyant").seeds) == 3
