@@ -27,7 +27,7 @@ def write(path="spend.csv", rows=400, missing=(7, 90), noise=0.1):
     for t, (fb, google) in enumerate(spend):
         y = 5 + 0.02 * fb + s + noise * rng.normal()
         s = 0.6 * s + 0.03 * google
-        day = np.datetime64("2025-01-01") + t
+        day = np.datetime64("2025-01-01") + np.timedelta64(t, "D")
         lines.append(f"{day},{fb},{google},{'' if t in missing else f'{y:.4f}'}")
     with open(path, "w") as file:
         file.write("\n".join(lines) + "\n")
