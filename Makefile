@@ -6,18 +6,25 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet $(if $(JAX),jax==$(JAX) jaxlib==$(JAX))
 STAMP := $(VENV)/python-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')-jax-$(or $(JAX),newest)
 
+# What make check runs: every layer once, with little to compile.
+FAST := common cli/test_specs.py engine/test_segments.py model/test_problem.py model/test_problems.py \
+	model/test_files.py model/test_finite_horizon.py policies/test_golden.py policies/test_epochs.py \
+	policies/test_ridge.py policies/test_lin_ucb.py policies/test_constant.py results \
+	theory/test_errata.py live/test_journal.py campaign/test_log.py sweeps/test_batches.py
+
 # XLA before JAX 0.12 runs the kernels of a loop one by one unless asked to compile the loop whole.
 reproduce bench: export XLA_FLAGS ?= --xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=1000000000
 
-.PHONY: help test check reproduce bench notebooks format clean
+.PHONY: help test check evidence reproduce bench notebooks format clean
 
 help:
 	@echo "make reproduce  run all the paper's experiments at full size, into results/"
 	@echo "make test       check formatting, types and behaviour"
-	@echo "make check      the same without the slow tests"
+	@echo "make check      the same in a minute, with the fast tests only"
+	@echo "make evidence   what takes long and proves a figure once: kills, coverage, full size (10 min)"
 	@echo "make bench      time dlbjax against its peers, measure its memory and precision (1 h)"
 	@echo "make notebooks  test all notebooks in small sizes, then execute them at full size, in place"
-	@echo "make format     let ruff format and mend the code"
+	@echo "make format     let ruff format and fix the code"
 	@echo "make clean      remove the environment and what was built"
 
 $(STAMP):
@@ -42,7 +49,10 @@ check: $(VENV)/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n 3 --dist loadfile -m "not slow and not notebooks"
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(addprefix tests/,$(FAST))
+
+evidence: $(VENV)/test
+	$(BIN)/python -m pytest -m evidence
 
 reproduce: $(VENV)/base
 	$(BIN)/dlbjax reproduce --out results

@@ -9,7 +9,7 @@ import argparse
 import numpy as np
 
 import dlbjax as dlb
-from dlbjax.specs import POLICIES, policy_from
+from dlbjax.cli.specs import POLICIES, policy_from
 
 NEEDED = {"constant": "constant:action=[0,0,0]", "expert": "expert:spend=[0,0.5,1]"}  # arguments
 

@@ -31,9 +31,9 @@ from matplotlib.ticker import LogLocator
 from peers import numba_loop, numpy_loop
 
 import dlbjax as dlb
-from dlbjax.engine import random
-from dlbjax.engine.scan import BLOCK
-from dlbjax.epochs import as_epochs
+from dlbjax.engine import prng
+from dlbjax.engine.plan import BLOCK
+from dlbjax.policies.base import make_schedule
 
 PROBLEMS = {"synthetic": dlb.problems.synthetic, "real-world": dlb.problems.real_world}
 NUMPY_RUNS = 16
@@ -91,13 +91,11 @@ def against_peers(problem_name: str, policy_name: str, args) -> list[dict]:
     problem = PROBLEMS[problem_name]()
     horizon = args.horizon
     policy = POLICIES[policy_name](dlb.Bounds.of(problem), np.log(horizon), 1 / horizon)
-    epochs = as_epochs(policy.epochs, horizon)
+    schedule = make_schedule(policy, horizon, problem.actions)
+    epochs = schedule.epochs
     lengths = np.repeat(epochs.lengths, epochs.counts)
     starts = np.r_[0, np.cumsum(lengths)[:-1]]
-    vertices = problem.actions.vertices
-    betas = policy.plan(
-        horizon, vertices, dlb.Epoch(np.arange(1, len(lengths) + 1), starts, lengths)
-    )
+    betas = schedule.plan(dlb.Epoch(np.arange(1, len(lengths) + 1), starts, lengths))
     peer = (problem, lengths, betas, np.log(horizon))
 
     short = min(horizon, 20_000)
@@ -166,7 +164,7 @@ def draw_time(count: int, runs: int, dtype: str, repeats: int) -> tuple[float, f
         words = jax.random.key_data(key).T
 
         def block(total, number):
-            draws = random.normals(words, number * BLOCK, BLOCK, 1, np.dtype(dtype))
+            draws = prng.normals(words, number * BLOCK, BLOCK, 1, np.dtype(dtype))
             return total + draws[:, 0].sum(axis=0), None
 
         return jax.lax.scan(block, jax.numpy.zeros(len(key), dtype), blocks)[0]

@@ -2,18 +2,24 @@
 
 from importlib.metadata import version as _version
 
-from dlbjax import actions, campaign, problems, sensitivity, theory
-from dlbjax.actions import ActionSet
-from dlbjax.bounds import Bounds
+from dlbjax import campaign, sensitivity, theory
 from dlbjax.engine.settings import Noise
 from dlbjax.engine.simulate import simulate
 from dlbjax.identification import Fit, identify, log_likelihood
 from dlbjax.live import Agent
+from dlbjax.model import actions, problems
+from dlbjax.model.actions import ActionSet
+from dlbjax.model.bounds import Bounds
+from dlbjax.model.files import read_problem
+from dlbjax.model.problem import Problem
+from dlbjax.model.system import System
 from dlbjax.policies import (
     Epoch,
+    Epochs,
     Feedback,
     Policy,
     PolicyGrid,
+    Schedule,
     ar2,
     batch_exp3,
     clairvoyant,
@@ -26,13 +32,11 @@ from dlbjax.policies import (
     lin_ucb,
     myopic,
     planned,
+    small,
     ucb1,
 )
-from dlbjax.problem import Problem
-from dlbjax.problem_files import read_problem
-from dlbjax.result import Result, Results, Summary, load
+from dlbjax.results.result import Result, Results, Summary, load
 from dlbjax.sweeps import Store, sweep
-from dlbjax.system import System
 
 __version__ = _version("dlbjax")
 
@@ -41,6 +45,7 @@ __all__ = [
     "Agent",
     "Bounds",
     "Epoch",
+    "Epochs",
     "Feedback",
     "Fit",
     "Noise",
@@ -49,6 +54,7 @@ __all__ = [
     "Problem",
     "Result",
     "Results",
+    "Schedule",
     "Store",
     "Summary",
     "System",
@@ -73,6 +79,7 @@ __all__ = [
     "read_problem",
     "sensitivity",
     "simulate",
+    "small",
     "sweep",
     "theory",
     "ucb1",

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import dlbjax as dlb
-from dlbjax.specs import POLICIES
+from dlbjax.cli.specs import POLICIES
 from tests.oracles import model_of, regrets, steady_reward
 
 
@@ -41,8 +41,12 @@ def never(*_):
 UNTOUCHED = dlb.Policy(never, never, never)
 
 
-def told(field):
-    """A policy that is told bounds of which one is wrong."""
+def scheduled(**schedule):
+    return UNTOUCHED._replace(prepare=lambda horizon, vertices: dlb.Schedule(**schedule))
+
+
+def bounded(field):
+    """A policy with bounds of which one is wrong."""
     return lambda **wrong: dlb.lin_ucb(BOUNDS.replace(**{field: wrong[field]}))
 
 
@@ -68,7 +72,7 @@ MAKERS = {
                                         "A_eq": [[1.0, 1.0]], "b_eq": [1.0]}),
     "Problem": (dlb.Problem, {"system": PROBLEM.system, "actions": PROBLEM.actions}),
     "Bounds.of": (dlb.Bounds.of, {"problem": PROBLEM, "rho_bar": 0.5}),
-    **{f"Bounds.{name}": (told(name), {name: 1.0}) for name in dlb.Bounds.__dataclass_fields__},
+    **{f"Bounds.{name}": (bounded(name), {name: 1.0}) for name in dlb.Bounds.__dataclass_fields__},
     **{name: (make, {p.name: p.default for p in inspect.signature(make).parameters.values()
                      if p.name not in ("epochs", "beta", "name")}
                | {"bounds": BOUNDS, "problem": PROBLEM, "action": [0.0, 0.0, 0.0]})
@@ -129,10 +133,11 @@ WRONG = {
     "devices": ["cpu", [], [0], 1],
     "policy": [None, "lin_ucb", {}, {1: UNTOUCHED}, [UNTOUCHED], dlb.PolicyGrid({}, []),
                UNTOUCHED._replace(feedback=["last"]), UNTOUCHED._replace(feedback=("first",)),
-               UNTOUCHED._replace(uniforms=-1), UNTOUCHED._replace(arms=[[2.0, 2.0, 2.0]]),
-               UNTOUCHED._replace(name=3), UNTOUCHED._replace(plan=3), UNTOUCHED._replace(act=None)],
+               UNTOUCHED._replace(uniforms=-1), scheduled(arms=[[2.0, 2.0, 2.0]]),
+               UNTOUCHED._replace(name=3), UNTOUCHED._replace(prepare=3), scheduled(params=np.nan),
+               UNTOUCHED._replace(act=None)],
 }  # fmt: skip
-IN_WORDS = {"policy": "polic|feedback|uniforms|grid|act|plan"}
+IN_WORDS = {"policy": "polic|feedback|uniforms|grid|act|prepare"}
 
 
 @pytest.mark.parametrize(("argument", "wrong"), [(k, v) for k, all in WRONG.items() for v in all])
@@ -284,10 +289,10 @@ def policy_for(name, problem, rho_bar=0.95, **hyper):
         return make(problem, spend=max(problem.actions.vertices, key=sum))
     if first == "problem":
         return make(problem)
-    # What a learner is told need not hold.
+    # Bounds need not hold.
     bounds = dlb.Bounds.of(problem, max(0.95, (1 + problem.system.rho) / 2)).replace(rho=rho_bar)
     if name == "ar2":
-        hyper |= {"alpha": 0.5, "sigma": 0.1}  # it refuses to be told that these are zero
+        hyper |= {"alpha": 0.5, "sigma": 0.1}  # it rejects zero
     policy = made(r"bounds must leave room for rewards", lambda: make(bounds, **hyper))
     assume(policy is not None)
     return policy

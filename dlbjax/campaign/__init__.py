@@ -1,4 +1,4 @@
-"""From a table of spend and results to a decision: reading it, keeping the model, choosing, reporting."""
+"""From a table of spend and rewards to a decision: read it, save a model, choose, report."""
 
 from dlbjax.campaign.choice import Choice, Option, choose
 from dlbjax.campaign.log import Log, read_log

@@ -1,29 +1,36 @@
-"""Which allocation to choose, how sure one can be, and what to do over the rounds to come."""
+"""The best allocation with its uncertainty, and the best plan for the next rounds."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dlbjax._arrays import whole_number
-from dlbjax.bounds import Bounds
 from dlbjax.campaign.model import Model
+from dlbjax.common.arrays import whole_number
 from dlbjax.engine.simulate import simulate
+from dlbjax.model.bounds import Bounds
+from dlbjax.model.problem import Problem
 from dlbjax.policies import clairvoyant, dynlin_ucb, dynlin_ucb_tight, lin_ucb
-from dlbjax.problem import Problem
-from dlbjax.result import Results
+from dlbjax.results.result import Results
 from dlbjax.theory import average_reward, optimal_plan
 
-CONSTANT = "best constant allocation"  # as `rehearse` names it
+CONSTANT = "best constant allocation"  # its name in the results of `rehearse`
 _DRAWS = 100_000
 
 
 class Option(NamedTuple):
-    """A constant allocation, and what is known of it."""
+    """A constant allocation and its expected reward.
 
-    allocation: np.ndarray  # (d,)
-    reward: float  # expected reward per round once settled, baseline included
-    std: float  # standard error of that
-    probability: float  # that it is the best vertex
+    Attributes:
+      allocation: (d,) spend on each channel.
+      reward: expected reward per round in the steady state, baseline included.
+      std: standard error of `reward`.
+      probability: that it is the best vertex.
+    """
+
+    allocation: np.ndarray
+    reward: float
+    std: float
+    probability: float
 
 
 class Choice(NamedTuple):
@@ -32,10 +39,10 @@ class Choice(NamedTuple):
     Attributes:
       problem: the fitted system with the budget's action set.
       options: the vertices of the action set, best first.
-      plan: (H, d) the best allocation of every round from today's state, if the horizon ends there.
+      plan: (H, d) best allocation of each of the next H rounds, if rewards after them do not count.
       plan_reward: expected reward of the plan over the H rounds.
-      constant_reward: the same of the best constant allocation.
-      baseline_reward: the same of doing nothing.
+      constant_reward: that of the best constant allocation.
+      baseline_reward: that of spending nothing.
     """
 
     problem: Problem
@@ -47,16 +54,16 @@ class Choice(NamedTuple):
 
 
 def choose(model: Model, horizon: int, total: float | None = None, seed: int = 0) -> Choice:
-    """The best constant allocation with its uncertainty, and the best plan from today's state.
+    """The best constant allocation with its uncertainty, and the best plan from the current state.
 
-    An allocation is the best vertex with the probability that a draw of h from the normal distribution
-    of its estimate makes it so. Rewards over the horizon start from the state predicted for the round
-    to come: what was spent before still works.
+    The probability that an allocation is the best vertex is its share of draws of h from the normal
+    distribution of the estimate. Rewards over the horizon start from the predicted state of the next
+    round, so that they include delayed effects of past spend.
 
     Args:
       model: the fitted model.
-      horizon: H, rounds to plan.
-      total: budget per round, the model's own by default.
+      horizon: H, number of rounds to plan.
+      total: budget per round; the model's by default.
       seed: of the draws.
     """
     horizon = whole_number("horizon", horizon, at_least=1)
@@ -70,13 +77,18 @@ def choose(model: Model, horizon: int, total: float | None = None, seed: int = 0
     row = np.insert(vertices, 0, 1.0, axis=1)  # the baseline counts once
     spread = np.sqrt(np.einsum("ki,ij,kj->k", row, model.covariance, row))
     options = [
-        Option(vertices[i], model.baseline + problem.values[i], spread[i], shares[i])
+        Option(
+            vertices[i],
+            reward=model.baseline + float(problem.values[i]),
+            std=float(spread[i]),
+            probability=float(shares[i]),
+        )
         for i in np.argsort(-problem.values, kind="stable")
     ]
     plan = vertices[optimal_plan(problem, horizon)]
 
     def over_horizon(actions: np.ndarray) -> float:
-        return horizon * (model.baseline + average_reward(problem, actions))
+        return horizon * (model.baseline + float(average_reward(problem, actions)))
 
     return Choice(
         problem, options, plan,
@@ -87,7 +99,7 @@ def choose(model: Model, horizon: int, total: float | None = None, seed: int = 0
 
 
 def rehearse(problem: Problem, horizon: int, seeds: int = 20, **options: Any) -> Results:
-    """What learning from scratch would cost on the fitted system: simulated regret of the policies."""
+    """Simulated regret of learning from scratch on the fitted system."""
     bounds = Bounds.of(problem)
     policies = {
         "DynLin-UCB tight": dynlin_ucb_tight(bounds),

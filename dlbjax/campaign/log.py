@@ -1,4 +1,4 @@
-"""Reading a table of what was spent and what came of it."""
+"""Reading a table of spend and rewards."""
 
 import csv
 import math
@@ -11,17 +11,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dlbjax._hints import hint
+from dlbjax.common.hints import hint
 
 _MISSING = ("", "nan", "na", "n/a", "null", "none")
 
 
 class Log(NamedTuple):
-    """What was spent and earned, round by round, in one or several stretches without gaps.
+    """Spend and rewards, round by round, in one or several episodes without gaps.
 
     Attributes:
-      actions: (T_i, d) spend of each stretch.
-      rewards: (T_i,) reward of each stretch, NaN where it is missing.
+      actions: (T_i, d) spend of each episode.
+      rewards: (T_i,) rewards of each episode, NaN where missing.
       channels: names of the columns of the actions.
       reward: name of the reward.
       last: date of the last round, if there are dates.
@@ -37,7 +37,7 @@ class Log(NamedTuple):
 
     @property
     def spend(self) -> np.ndarray:
-        """(T, d) all stretches one after the other."""
+        """(T, d) spend of all episodes, one after another."""
         return np.concatenate(self.actions)
 
 
@@ -45,15 +45,15 @@ def read_log(path: str | Path, actions: Sequence[str], reward: str, date: str | 
     r"""Read a CSV file with one row per round.
 
     Cells are separated by commas, semicolons or tabs, and the first row names the columns. An empty
-    reward is a missing one; an empty spend is refused, because 0 and unknown are not the same.
+    reward is a missing one; an empty spend is an error, because 0 and unknown are not the same.
 
     Args:
       path: of the file.
-      actions: columns that hold what was done, in the order that the coordinates of actions will have.
-      reward: column that holds what came of it.
-      date: column of dates, such as 2026-11-16. Rows are put in their order. Where rounds are missing
-        between two dates, a new stretch begins, because nobody knows what was spent meanwhile.
-        Without it rows are taken to be in order and without gaps.
+      actions: columns of spend, in the order of the action coordinates.
+      reward: column of rewards.
+      date: column of dates, such as 2026-11-16, by which rows are sorted. Where rounds are missing
+        between two dates, a new episode begins, because the spend meanwhile is unknown. Without dates,
+        rows must be in order and without gaps.
 
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -77,7 +77,7 @@ def _read(path: Path, actions: list[str], reward: str, date: str | None) -> Log:
     wanted = [*actions, reward, *([date] if date else [])]
     for name in wanted:
         if wanted.count(name) > 1:
-            raise ValueError(f"column {name!r:.60} is asked for twice")
+            raise ValueError(f"column {name!r:.60} is asked for twice; name each column once")
     if not actions:
         raise ValueError("name at least one column of actions")
     header, rows = _table(path)
@@ -96,30 +96,34 @@ def _read(path: Path, actions: list[str], reward: str, date: str | None) -> Log:
     dates = [_date(row[places[date]], line, date) for line, row in rows]
     order = sorted(range(len(dates)), key=dates.__getitem__)
     dates, spent, earned = [dates[i] for i in order], spent[order], earned[order]
-    step, starts = _stretches(dates)
+    step, starts = _episodes(dates)
     return Log(
         np.split(spent, starts), np.split(earned, starts), tuple(actions), reward, dates[-1], step
     )
 
 
 def _table(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """The names of the columns, and the rows with their line numbers."""
+    """Column names, and rows with their line numbers."""
     text = path.read_text("utf-8-sig")
     first = text.partition("\n")[0]
     delimiter = max(",;\t", key=first.count)
     reader = csv.reader(text.splitlines(), delimiter=delimiter, strict=True)
     rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(row)]
     if not rows:
-        raise ValueError("the file is empty")
+        raise ValueError(
+            "the file is empty; it must have a row of column names and a row per round"
+        )
     (_, header), *rows = rows
     for name in header:
         if header.count(name) > 1:
-            raise ValueError(f"two columns are called {name!r:.60}")
+            raise ValueError(f"two columns are called {name!r:.60}; rename one of them")
     for line, row in rows:
         if len(row) != len(header):
-            raise ValueError(f"line {line} has {len(row)} cells, the first line has {len(header)}")
+            raise ValueError(
+                f"line {line} has {len(row)} cells, the first line has {len(header)}; they must agree"
+            )
     if not rows:
-        raise ValueError("there are no rows below the names of the columns")
+        raise ValueError("there are no rows below the column names; write one row per round")
     return header, rows
 
 
@@ -151,8 +155,8 @@ def _date(cell: str, line: int, name: str) -> datetime:
         ) from None
 
 
-def _stretches(dates: list[datetime]) -> tuple[timedelta | None, list[int]]:
-    """The usual time between two rounds, and where rounds are missing."""
+def _episodes(dates: list[datetime]) -> tuple[timedelta | None, list[int]]:
+    """The usual time between two rounds, and the rows at which a new episode begins."""
     steps = [after - before for before, after in pairwise(dates)]
     if not steps:
         return None, []
@@ -160,15 +164,15 @@ def _stretches(dates: list[datetime]) -> tuple[timedelta | None, list[int]]:
     if min(steps) <= usual / 2:  # months differ by a tenth, not by half
         twice = dates[steps.index(min(steps))]
         raise ValueError(
-            f"rounds follow each other after {usual} as a rule, but two are at or just after "
-            f"{twice:%Y-%m-%d}; keep one row for each round"
+            f"the usual time between rounds is {usual}, but two are at or just after {twice:%Y-%m-%d}; "
+            "keep one row for each round"
         )
     starts = [i + 1 for i, step in enumerate(steps) if step > 1.5 * usual]
     if starts:
         gap = dates[starts[0] - 1]
         warnings.warn(
-            f"{len(starts)} gap(s) between the dates, the first after {gap:%Y-%m-%d}: what comes after a "
-            "gap is taken as a stretch of its own",
+            f"{len(starts)} gap(s) between the dates, the first after {gap:%Y-%m-%d}: rows after a gap are "
+            "a new episode",
             stacklevel=4,
         )
     return usual, starts

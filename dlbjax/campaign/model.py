@@ -1,4 +1,4 @@
-"""A fitted system with the actions it is for, as a file that `dlbjax run` and `dlbjax plan` read."""
+"""A fitted system with its action set, as a file that `dlbjax run` and `dlbjax plan` read."""
 
 import json
 from dataclasses import dataclass
@@ -8,29 +8,30 @@ from typing import Any
 
 import numpy as np
 
-from dlbjax._arrays import real_array, real_number
-from dlbjax._files import write_atomically
-from dlbjax.actions import ActionSet, budget
 from dlbjax.campaign.log import Log
+from dlbjax.common.arrays import Number, real_array, real_number, short
+from dlbjax.common.files import write_atomically
 from dlbjax.identification import Fit
-from dlbjax.problem import Problem
-from dlbjax.problem_files import problem_of, read_file
-from dlbjax.system import System
+from dlbjax.model.actions import ActionSet, budget
+from dlbjax.model.files import problem_of, read_file
+from dlbjax.model.problem import Problem
+from dlbjax.model.system import System
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """What a decision needs to know.
+    """A fitted system with its uncertainty and the limits of the budget.
 
     Attributes:
-      system: the fitted system, whose x1 is the state predicted for the round to come.
-      low, high: (d,) least and most that a channel may get in a round.
-      total: most that all of them may get together.
-      channels: names of the coordinates of actions.
+      system: the fitted system, whose x1 is the predicted state of the next round.
+      low: (d,) least spend on each channel in a round.
+      high: (d,) most spend on each channel in a round.
+      total: most spend on all channels in a round.
+      channels: names of the action coordinates.
       reward: name of the reward.
-      baseline: what every round yields whatever is done.
-      covariance: (1 + d, 1 + d) of the estimates of baseline and h: how sure they are.
-      fit: how the system was found, for the reader of the file.
+      baseline: expected reward of every round without any spend.
+      covariance: (1 + d, 1 + d) covariance of the estimates of baseline and h.
+      fit: how the system was found, for readers of the file.
     """
 
     system: System
@@ -45,27 +46,29 @@ class Model:
 
     @classmethod
     def of(
-        cls, fit: Fit, log: Log, *, low: Any = 0.0, high: Any = None, total: float | None = None
+        cls,
+        fit: Fit,
+        log: Log,
+        *,
+        low: Number = 0.0,
+        high: Number | None = None,
+        total: float | None = None,
     ) -> "Model":
         """A model from a fit and the log it was fitted to.
 
         Args:
-          fit: what `dlbjax.identify` found.
-          log: what it was given.
-          low: least spend of each channel.
-          high: most spend of each channel; by default the largest in the log, because nothing is known
-            of what lies beyond.
+          fit: the result of `dlbjax.identify`.
+          log: the log it was fitted to.
+          low: least spend on each channel.
+          high: most spend on each channel; by default the largest in the log, because nothing is known
+            beyond it.
           total: most spend in a round; by default the mean of the log.
         """
         if fit.covariance is None:
-            raise ValueError(
-                "the fit must be refined (refine=True), so that it knows how sure it is"
-            )
+            raise ValueError("the fit has no covariance; pass refine=True to identify")
         d = len(log.channels)
-        low = _limit("low", low, d)
-        high = log.spend.max(axis=0) if high is None else _limit("high", high, d)
-        spent = float(log.spend.sum(axis=1).mean())
-        total = spent if total is None else real_number("total", total)
+        if total is None:
+            total = float(log.spend.sum(axis=1).mean())
         s = fit.system
         system = System(
             s.A, s.B, s.omega, s.theta, state_noise=s.state_noise, reward_noise=s.reward_noise,
@@ -81,21 +84,28 @@ class Model:
             "dlbjax": version("dlbjax"),
         }
         return cls(
-            system, low, high, total, log.channels, log.reward, fit.baseline,
-            fit.covariance, about,
-        )  # fmt: skip
+            system=system,
+            low=_limit("low", low, d),
+            high=log.spend.max(axis=0) if high is None else _limit("high", high, d),
+            total=float(real_number("total", total)),
+            channels=log.channels,
+            reward=log.reward,
+            baseline=fit.baseline,
+            covariance=fit.covariance,
+            fit=about,
+        )
 
     def actions(self, total: float | None = None) -> ActionSet:
         """The allocations within the limits, with another total if one is given."""
         return budget(self.low, self.high, self.total if total is None else total)
 
     def problem(self, total: float | None = None) -> Problem:
-        """The bandit, from the state of the round to come."""
+        """The problem, started from the predicted state of the next round."""
         return Problem(self.system, self.actions(total))
 
     def save(self, path: str | Path) -> None:
         """Write a JSON file, whole or not at all; `read_model` and `read_problem` read it."""
-        self.actions()  # refuses limits that leave nothing
+        self.actions()  # raises if the limits leave no action
         s = self.system
         content = {
             "system": {name: np.asarray(getattr(s, name)).tolist() for name in _SYSTEM},
@@ -113,7 +123,7 @@ class Model:
 
 
 def read_model(path: str | Path) -> Model:
-    """Read what `Model.save` wrote; a ValueError that starts with the path says what is wrong with it."""
+    """Read a file written by `Model.save`, or raise a ValueError that starts with its path."""
     return read_file(path, _model)
 
 
@@ -126,22 +136,25 @@ def _model(content: Any) -> Model:
     actions, fit, d = content["actions"], content.get("fit"), system.d
     if actions["kind"] != "budget" or not isinstance(fit, dict):
         raise ValueError(
-            "the file holds a problem but no model, which `dlbjax fit` and dlbjax.campaign.Model.save make"
+            "the file holds a problem but no model; write one with `dlbjax fit` or dlbjax.campaign.Model.save"
         )
     if lacking := [key for key in _OWN if key not in fit]:
-        raise ValueError(f"fit lacks {', '.join(lacking)}; make the model anew")
+        raise ValueError(f"fit lacks {', '.join(lacking)}; run `dlbjax fit` again")
     if not isinstance(fit["reward"], str) or not _are_names(fit["channels"], d):
-        raise ValueError(f"fit.channels must be {d} distinct names, and fit.reward a name")
+        raise ValueError(
+            f"fit.channels must be {d} distinct names, and fit.reward a name; got "
+            f"{short(fit['channels'])} and {short(fit['reward'])}"
+        )
     low, high = (np.broadcast_to(np.asarray(actions[k], float), d) for k in ("low", "high"))
     return Model(
         system, low, high, float(actions["total"]), tuple(fit["channels"]), fit["reward"],
-        real_number("fit.baseline", fit["baseline"]), _covariance(fit["covariance"], d),
+        float(real_number("fit.baseline", fit["baseline"])), _covariance(fit["covariance"], d),
         _about(fit, d),
     )  # fmt: skip
 
 
 def _covariance(value: Any, d: int) -> np.ndarray:
-    covariance = real_array("fit.covariance", value, (1 + d, 1 + d))
+    covariance = np.asarray(real_array("fit.covariance", value, (1 + d, 1 + d)))
     least = np.linalg.eigvalsh(covariance)[0]
     scale = np.abs(covariance).max()
     if np.abs(covariance - covariance.T).max() > 1e-9 * scale or least < -1e-9 * scale:
@@ -150,15 +163,15 @@ def _covariance(value: Any, d: int) -> np.ndarray:
 
 
 def _about(fit: dict[str, Any], d: int) -> dict[str, Any]:
-    """The rest of what a file says about a fit, as far as a reader is shown it."""
+    """The other keys of `fit`; those that reports show are checked."""
     about = {key: value for key, value in fit.items() if key not in (*_OWN, "h")}
-    report, told = about.get("report", {}), about.get("warnings", [])
+    report, warnings = about.get("report", {}), about.get("warnings", [])
     if not isinstance(report, dict) or not all(
         value is None or isinstance(value, int | float) for value in report.values()
     ):
-        raise ValueError("fit.report must be a table of numbers")
-    if not isinstance(told, list):
-        raise ValueError("fit.warnings must be a list")
+        raise ValueError(f"fit.report must be a table of numbers; got {short(report)}")
+    if not isinstance(warnings, list):
+        raise ValueError(f"fit.warnings must be a list; got {short(warnings)}")
     if "mean_spend" in about:
         real_array("fit.mean_spend", about["mean_spend"], (d,))
     return about
@@ -169,12 +182,12 @@ def _are_names(names: Any, count: int) -> bool:
     return are_text and len(names) == len(set(names)) == count
 
 
-def _limit(name: str, value: Any, d: int) -> np.ndarray:
+def _limit(name: str, value: Number, d: int) -> np.ndarray:
     return np.broadcast_to(real_array(name, value, () if np.ndim(value) == 0 else (d,)), d)
 
 
 def _plain(value: Any) -> Any:
-    """A number as JSON can hold it; None for infinity and NaN."""
+    """A number for JSON; None for infinity and NaN."""
     if isinstance(value, bool | np.bool_):
         return bool(value)
     number = np.asarray(value).item()

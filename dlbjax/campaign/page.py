@@ -4,14 +4,14 @@ import base64
 import html
 import io
 from dataclasses import replace
-from typing import Any
 
 import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
 
 from dlbjax.campaign import pictures
 from dlbjax.campaign.choice import Choice
 from dlbjax.campaign.model import Model
-from dlbjax.result import Results
+from dlbjax.results.result import Results
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 62em; margin: 2em auto; padding: 0 1em; }
@@ -22,10 +22,10 @@ td:first-child, th:first-child { text-align: left; } .note { color: #555; }
 
 
 def report(model: Model, choice: Choice, rehearsal: Results) -> str:
-    """The page as text. It needs no other file and runs no code."""
+    """The page as text, without other files or scripts."""
     best = choice.options[0]
     horizon = len(choice.plan)
-    drawn = replace(  # matplotlib takes what is between two dollars for a formula
+    drawn = replace(  # matplotlib reads text between two dollars as a formula
         model, channels=tuple(map(_literal, model.channels)), reward=_literal(model.reward)
     )
     figures = [
@@ -34,7 +34,7 @@ def report(model: Model, choice: Choice, rehearsal: Results) -> str:
         pictures.outlook(drawn, choice),
         rehearsal.plot(title="Learning from scratch on the fitted system").figure,
     ]
-    effects, options, outlook, regret = map(_picture, figures)
+    effects, options, outlook, regret = map(_picture, figures)  # type: ignore[arg-type]
     reward = html.escape(model.reward)
     spend = _rows(
         ["channel", "spend per round", "now, on average"],
@@ -52,8 +52,8 @@ def report(model: Model, choice: Choice, rehearsal: Results) -> str:
 <h1>Where to spend for {reward}</h1>
 <p>Spend as follows, every round. Once effects have settled this is expected to bring
 <b>{best.reward:,.4g} ± {1.96 * best.std:,.2g}</b> {reward} per round (95 % interval of the mean), of which
-{model.baseline:,.4g} come without any spend. The chance that this is the best split of the budget, as far
-as the data can tell, is <b>{best.probability:.0%}</b>.</p>
+{model.baseline:,.4g} come without any spend. The probability that this is the best split of the budget,
+given the data, is <b>{best.probability:.0%}</b>.</p>
 {spend}
 <h2>What each channel does</h2>
 <p>Some of the effect comes at once, some in the rounds after: a channel may be worth more, or less, than it
@@ -62,13 +62,13 @@ seems on the day.</p>
 <h2>The alternatives</h2>
 {options}
 <h2>The next {horizon} rounds</h2>
-<p>What was spent in the past still works. If the campaign ends after {horizon} rounds, the plan on the left
+<p>Past spend still has delayed effects. If the campaign ends after {horizon} rounds, the plan on the left
 brings {choice.plan_reward:,.5g} {reward} in all, {gain:,.3g} more than the constant split above
 ({choice.constant_reward:,.5g}): towards the end it moves to what pays at once. Spending nothing would bring
 {choice.baseline_reward:,.5g}.</p>
 {outlook}
 <h2>If one had to learn it</h2>
-<p>What learning algorithms that know nothing of this lose of {reward}, in all, on the fitted system.</p>
+<p>What learning algorithms that start without data lose in {reward}, in all, on the fitted system.</p>
 {regret}
 <h2>How far to trust this</h2>
 {_quality(model)}
@@ -111,7 +111,7 @@ def _rows(header: list[str], rows: list[list[str]]) -> str:
     return f"<table>{line(header, 'th')}{''.join(line(row, 'td') for row in rows)}</table>"
 
 
-def _picture(figure: Any) -> str:
+def _picture(figure: Figure) -> str:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=110)
     plt.close(figure)

@@ -1,20 +1,19 @@
 """Pictures of a model and a choice for people who own a budget."""
 
-from typing import Any
-
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
 from dlbjax.campaign.choice import Choice
 from dlbjax.campaign.model import Model
-from dlbjax.plot import COLOURS
+from dlbjax.results.plot import COLOURS
 from dlbjax.theory import predicted_rewards
 
 _SURE = 1.96  # standard errors to either side of a 95 % interval
 
 
-def effects(model: Model) -> Any:
-    """What a unit on every channel earns at once and later, and how soon it has come in."""
+def effects(model: Model) -> Figure:
+    """Immediate and total effect of a unit on each channel, and its effect by round."""
     system, names = model.system, model.channels
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.6), layout="constrained")
     std = np.sqrt(np.diag(model.covariance)[1:])
@@ -41,8 +40,8 @@ def effects(model: Model) -> Any:
     return figure
 
 
-def options(model: Model, choice: Choice, most: int = 6) -> Any:
-    """The best constant allocations: what they are expected to bring, and how likely each is the best."""
+def options(model: Model, choice: Choice, most: int = 6) -> Figure:
+    """The best constant allocations: expected reward, and probability that each is the best."""
     shown = choice.options[:most][::-1]
     figure, ax = plt.subplots(figsize=(9.6, 0.9 + 0.5 * len(shown)), layout="constrained")
     place = np.arange(len(shown))
@@ -62,8 +61,8 @@ def options(model: Model, choice: Choice, most: int = 6) -> Any:
     return figure
 
 
-def outlook(model: Model, choice: Choice) -> Any:
-    """The plan, and what it is expected to bring round by round."""
+def outlook(model: Model, choice: Choice) -> Figure:
+    """The plan, and its expected reward round by round."""
     plan = choice.plan
     rounds = np.arange(1, len(plan) + 1)
     constant = np.tile(choice.problem.optimal_action, (len(plan), 1))
@@ -91,7 +90,7 @@ def outlook(model: Model, choice: Choice) -> Any:
 
 
 def _settling(model: Model) -> int:
-    """Rounds after which what is still to come is below a hundredth, at most 60."""
+    """Rounds after which less than a hundredth of the effect is still to come, at most 60."""
     system = model.system
     for lag in range(1, 60):
         rest = np.abs(system.cumulative_markov(lag + 1)).max()

@@ -14,7 +14,7 @@ from dlbjax.cli import fit, plan, reproduce, run, sweep
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Parse the command line and run it; returns the exit code."""
+    """Parse the command line, run the command and return the exit code."""
     args = _parser().parse_args(arguments)
     try:
         return args.run(args)
@@ -24,13 +24,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         keeps = getattr(args, "keeps", False) or getattr(args, "checkpoint", None) is not None
-        kept = "; what was finished is kept" if keeps else ""
+        kept = "; finished work is kept" if keeps else ""
         print(f"dlbjax: interrupted{kept}", file=sys.stderr)
         return 130
 
 
 def entry() -> None:
-    """The console script: `main`, with compiled programs kept from one call to the next."""
+    """The console script: `main` with a compilation cache on disk."""
     if jax.config.jax_compilation_cache_dir is None:  # type: ignore[attr-defined]
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         jax.config.update("jax_compilation_cache_dir", str(cache / "dlbjax"))
@@ -39,15 +39,17 @@ def entry() -> None:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that refuses in one line, as everything else here does."""
+    """A parser that reports errors in one line, as all commands do."""
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong and where to read how it is done; exit with 2."""
+        """Print the error and where to find help, and exit with code 2."""
         self.exit(2, f"dlbjax: {' '.join(message.split())} (see {self.prog} --help)\n")
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="dlbjax", description="A laboratory for Dynamical Linear Bandits.")
+    parser: argparse.ArgumentParser = _Parser(
+        prog="dlbjax", description="A laboratory for Dynamical Linear Bandits."
+    )
     parser.add_argument("--version", action="version", version=f"dlbjax {dlbjax.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     reproduce.add_to(commands)

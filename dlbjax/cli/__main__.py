@@ -1,4 +1,4 @@
-"""`python -m dlbjax.cli`."""
+"""Run the command line with `python -m dlbjax.cli`."""
 
 from dlbjax.cli import entry
 

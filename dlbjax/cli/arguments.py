@@ -1,16 +1,19 @@
-"""What the commands have in common."""
+"""Arguments that several commands share."""
 
 import argparse
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeAlias
 
-from dlbjax._files import check_can_write
-from dlbjax.epochs import LONGEST
+from dlbjax.common.files import check_can_write
+from dlbjax.policies.epochs import LONGEST
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def count(text: str) -> int:
-    """A number of rounds or runs; 1e6 is one, too."""
+    """Parse a number of rounds or runs, such as 1000 or 1e6."""
     try:
         number = float(text)
     except ValueError:
@@ -23,12 +26,12 @@ def count(text: str) -> int:
 
 
 def order(text: str) -> int | str:
-    """A number of hidden states, or "auto"."""
+    """Parse a number of hidden states, or "auto"."""
     return text if text == "auto" else count(text)
 
 
 def numbers(text: str) -> float | list[float]:
-    """A number, or several with commas between them."""
+    """Parse a number, or several separated by commas."""
     try:
         found = [float(part) for part in text.split(",")]
     except ValueError:
@@ -41,7 +44,7 @@ def numbers(text: str) -> float | list[float]:
 
 
 def seconds(text: str) -> float:
-    """A length of time."""
+    """Parse a duration in seconds."""
     try:
         number = float(text)
     except ValueError:
@@ -52,26 +55,28 @@ def seconds(text: str) -> float:
 
 
 def add_size(parser: argparse.ArgumentParser, *, horizon: int, seeds: int) -> None:
-    """Add the options that say how much is computed, and how exactly."""
+    """Add --horizon, --seeds and --dtype."""
     parser.add_argument(
-        "--horizon", type=count, default=horizon, help=f"rounds (default {horizon})"
+        "--horizon", type=count, default=horizon, help=f"number of rounds (default {horizon})"
     )
-    parser.add_argument("--seeds", type=count, default=seeds, help=f"runs (default {seeds})")
+    parser.add_argument(
+        "--seeds", type=count, default=seeds, help=f"number of runs (default {seeds})"
+    )
     parser.add_argument(
         "--dtype", choices=("float64", "float32"), default="float64", help="(default float64)"
     )
 
 
 def add_checkpoint_every(parser: argparse.ArgumentParser) -> None:
-    """Add the option."""
+    """Add --checkpoint-every."""
     parser.add_argument(
         "--checkpoint-every", type=seconds, default=30.0, metavar="SECONDS",
-        help="time between two saves of what is under way (default 30)",
+        help="seconds between two checkpoints (default 30)",
     )  # fmt: skip
 
 
 def check_writable(option: str, path: Path, suffix: str) -> None:
-    """Refuse a file that could not be written, before hours are spent on what goes into it."""
+    """Raise a ValueError if a file cannot be written, before hours are spent on its content."""
     if path.suffix != suffix:
         raise ValueError(f"{option} must end in {suffix}; got {str(path)!r}")
     if path.is_dir():
@@ -82,8 +87,8 @@ def check_writable(option: str, path: Path, suffix: str) -> None:
         raise ValueError(f"{option} {str(path)!r} cannot be written: {error.strerror}") from error
 
 
-def refuse_repeated(option: str, texts: Sequence[str]) -> None:
-    """Refuse an option that is given the same text twice."""
+def check_distinct(option: str, texts: Sequence[str]) -> None:
+    """Raise a ValueError if an option is given the same text twice."""
     for text in texts:
         if texts.count(text) > 1:
-            raise ValueError(f"{option} {text!r:.60} is given twice; leave one out")
+            raise ValueError(f"{option} {text!r:.60} is given twice; remove one")

@@ -1,16 +1,17 @@
-"""`dlbjax fit`: from a table of spend and results to a model."""
+"""`dlbjax fit`: identify a model from a CSV file of actions and rewards."""
 
 import argparse
 import warnings
 from pathlib import Path
-from typing import Any
 
-from dlbjax.cli.arguments import check_writable, numbers, order
+from dlbjax.campaign import Model, read_log
+from dlbjax.cli.arguments import Commands, check_writable, numbers, order
+from dlbjax.identification import identify
 
 _EPILOG = """\
-The file has a row for each round (day, week) and names its columns in the first line. An empty reward is a
-missing one. The model holds a system with its noise and how sure its effects are, and the limits within which
-to spend: by default nothing up to the most that each channel had in the log, and its mean total per round.
+The file has one row per round (day, week) and names its columns in the first line. An empty reward is
+missing. The model holds a system with its noise, standard errors of its effects, and limits on spending: by
+default each channel from 0 to its maximum in the log, and all together the log's mean total per round.
 
 examples:
   dlbjax fit spend.csv --actions fb,google,bing --reward conversions --date day --out model.json
@@ -21,8 +22,8 @@ then:
 """
 
 
-def add_to(commands: Any) -> None:
-    """Add the command to a parser's commands."""
+def add_to(commands: Commands) -> None:
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "fit",
         help="identify a system from logged actions and rewards",
@@ -30,25 +31,23 @@ def add_to(commands: Any) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("data", type=Path, metavar="FILE.csv", help="a row for each round")
+    parser.add_argument("data", type=Path, metavar="FILE.csv", help="one row per round")
     parser.add_argument(
-        "--actions", required=True, metavar="COLUMN,…", help="columns of what was done"
+        "--actions", required=True, metavar="COLUMN,…", help="columns of the actions"
     )
+    parser.add_argument("--reward", required=True, metavar="COLUMN", help="column of the reward")
     parser.add_argument(
-        "--reward", required=True, metavar="COLUMN", help="column of what came of it"
-    )
-    parser.add_argument(
-        "--date", metavar="COLUMN", help="column of dates, to order rows and find gaps"
+        "--date", metavar="COLUMN", help="column of dates, to sort rows and find gaps"
     )
     parser.add_argument(
         "--order", type=order, default="auto", help="number of hidden states (default auto)"
     )
-    parser.add_argument("--budget", type=float, help="most to spend in a round, on all channels")
+    parser.add_argument("--budget", type=float, help="maximum total per round")
     parser.add_argument(
-        "--low", type=numbers, default=0.0, help="least of each channel (default 0)"
+        "--low", type=numbers, default=0.0, help="minimum of each channel (default 0)"
     )
     parser.add_argument(
-        "--high", type=numbers, help="most of each channel (default that of the log)"
+        "--high", type=numbers, help="maximum of each channel (default that of the log)"
     )
     parser.add_argument(
         "--out", type=Path, required=True, metavar="MODEL.json", help="file to write"
@@ -57,11 +56,8 @@ def add_to(commands: Any) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from dlbjax.campaign import Model, read_log
-    from dlbjax.identification import identify
-
     check_writable("--out", args.out, ".json")
-    with warnings.catch_warnings(record=True) as doubts:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         columns = [name.strip() for name in args.actions.split(",")]
         log = read_log(args.data, columns, args.reward, args.date)
@@ -72,8 +68,8 @@ def _run(args: argparse.Namespace) -> int:
     model = Model.of(fit, log, low=args.low, high=args.high, total=args.budget)
     model.save(args.out)
     print(fit)
-    for doubt in doubts:
-        if str(doubt.message) not in fit.warnings:  # those are in the summary
-            print(f"  warning     {doubt.message}")
-    print(f"{args.out}")
+    for warning in caught:
+        if str(warning.message) not in fit.warnings:  # the summary has those
+            print(f"  warning     {warning.message}")
+    print(args.out)
     return 0

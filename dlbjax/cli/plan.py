@@ -1,15 +1,17 @@
-"""`dlbjax plan`: from a model to a decision."""
+"""`dlbjax plan`: choose allocations with a model."""
 
 import argparse
 import json
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from dlbjax._files import write_atomically
-from dlbjax.cli.arguments import check_writable, count
+from dlbjax.campaign import Choice, Model, choose, read_model
+from dlbjax.campaign.choice import CONSTANT, rehearse
+from dlbjax.cli.arguments import Commands, check_writable, count
+from dlbjax.common.files import write_atomically
+from dlbjax.results.result import Results
 
 _EPILOG = """\
 examples:
@@ -18,34 +20,33 @@ examples:
 """
 
 
-def add_to(commands: Any) -> None:
-    """Add the command to a parser's commands."""
+def add_to(commands: Commands) -> None:
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "plan",
-        help="choose allocations with a model that `dlbjax fit` made",
+        help="choose allocations with a model written by `dlbjax fit`",
         description="The best constant allocation with its uncertainty, the best plan over a horizon from\n"
-        "today's estimated state, and what learning algorithms would lose on the fitted system.",
+        "today's estimated state, and how much learning from scratch loses on the fitted system.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("model", type=Path, metavar="MODEL.json", help="made by dlbjax fit")
+    parser.add_argument("model", type=Path, metavar="MODEL.json", help="written by dlbjax fit")
     parser.add_argument("--horizon", type=count, default=30, help="rounds to plan (default 30)")
     parser.add_argument(
-        "--budget", type=float, help="most to spend in a round (default that of the model)"
+        "--budget", type=float, help="maximum total per round (default that of the model)"
     )
     parser.add_argument(
         "--rehearse", type=count, default=1000, metavar="ROUNDS",
         help="rounds over which to simulate learning algorithms (default 1000)",
     )  # fmt: skip
-    parser.add_argument("--report", type=Path, metavar="FILE.html", help="a page with pictures")
+    parser.add_argument(
+        "--report", type=Path, metavar="FILE.html", help="write a page with figures"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=_run)
 
 
 def _run(args: argparse.Namespace) -> int:
-    from dlbjax.campaign import choose, read_model
-    from dlbjax.campaign.choice import rehearse
-
     if args.report is not None:
         check_writable("--report", args.report, ".html")
     model = read_model(args.model)
@@ -63,7 +64,7 @@ def _run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _text(model: Any, choice: Any, rehearsal: Any) -> str:
+def _text(model: Model, choice: Choice, rehearsal: Results) -> str:
     first = next(iter(rehearsal.values()))
     rounds, runs = first.rounds[-1], len(first.seeds)
     lines = [f"best constant allocations, {model.reward} per round once settled:"]
@@ -89,7 +90,7 @@ def _text(model: Any, choice: Any, rehearsal: Any) -> str:
     return "\n".join(lines)
 
 
-def _json(model: Any, choice: Any, rehearsal: Any) -> str:
+def _json(model: Model, choice: Choice, rehearsal: Results) -> str:
     content = {
         "channels": model.channels,
         "reward": model.reward,
@@ -106,17 +107,15 @@ def _json(model: Any, choice: Any, rehearsal: Any) -> str:
     return json.dumps(content, indent=2, allow_nan=False)
 
 
-def _lost(rehearsal: Any) -> dict[str, float]:
-    """What each learner earns less than the best constant allocation, which starts from today, too."""
-    from dlbjax.campaign.choice import CONSTANT
-
+def _lost(rehearsal: Results) -> dict[str, float]:
+    """How much less each learner earns than the best constant allocation, both from today's state."""
     final = {name: float(result.summary().mean[-1]) for name, result in rehearsal.items()}
     best = final.pop(CONSTANT)
     return {name: regret - best for name, regret in final.items()}
 
 
 def _stretches(plan: np.ndarray) -> list[tuple[int, int, np.ndarray]]:
-    """First and last round of every stretch with one allocation."""
+    """First round, last round and allocation of every stretch with one allocation."""
     found = []
     for _, rows in groupby(enumerate(plan, 1), key=lambda row: row[1].tolist()):
         stretch = list(rows)

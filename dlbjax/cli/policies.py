@@ -1,38 +1,40 @@
-"""`--policy`, and the help on what can be said there."""
+"""The option `--policy` and its help."""
 
 import argparse
 import inspect
 import textwrap
 
-from dlbjax import specs
+from dlbjax.cli import specs
 
 
 def add_policies(parser: argparse.ArgumentParser, *, required: bool) -> None:
-    """Add the option."""
+    """Add --policy."""
     parser.add_argument(
         "--policy", metavar="SPEC", action="append", required=required, default=[],
-        help="NAME[:key=value,…], see below; give it again for each further policy",
+        help="NAME[:key=value,…], see below; repeat it for several policies",
     )  # fmt: skip
 
 
 def help_on_policies() -> str:
-    """All policies and their keys."""
+    """Help on all policies and their keys."""
     lines = ["policies and their keys:"]
     for name, make in specs.POLICIES.items():
         about = (inspect.getdoc(make) or "").partition("\n")[0]
         keys = ", ".join(specs.own_keys(make)) or "none"
         lines += [f"  {name}", *_wrapped(about), *_wrapped(f"keys: {keys}")]
-    told = [name for name, make in specs.POLICIES.items() if "rho_bar" in specs.policy_keys(make)]
+    with_bounds = [
+        name for name, make in specs.POLICIES.items() if "rho_bar" in specs.policy_keys(make)
+    ]
     lines += [
         "",
         *_wrapped(
-            f"{', '.join(told)} are told the tightest bounds that hold. To tell them others, add "
-            f"{', '.join(specs.BOUNDS_KEYS)}; rho_bar changes Phi and X with it.",
+            f"{', '.join(with_bounds)} are given the tightest valid bounds. Further keys replace them: "
+            f"{', '.join(specs.BOUNDS_KEYS)}; rho_bar changes Phi and X as well.",
             "  ",
         ),
         *_wrapped(
-            "A value is a number or a list in brackets. A list runs every value in it, unless the "
-            "argument is a list itself (action, epochs, beta).",
+            "A value is a number or a list in brackets. The policy runs with every value of a list, "
+            "unless the argument itself is a list (action, epochs, beta).",
             "  ",
         ),
     ]

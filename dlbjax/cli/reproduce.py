@@ -1,15 +1,14 @@
-"""`dlbjax reproduce`: the paper's experiments, from the command line."""
+"""`dlbjax reproduce`: run the paper's experiments."""
 
 import argparse
 import tempfile
 from pathlib import Path
-from typing import Any
 
-from dlbjax.cli.arguments import add_size
+from dlbjax.cli.arguments import Commands, add_size
 
 _ABOUT = {
     "figure1": "all algorithms on the synthetic problem, and D-Lin-UCB with several discounts",
-    "figure2": "DynLin-UCB told five values of rho_bar, and Lin-UCB",
+    "figure2": "DynLin-UCB with five values of rho_bar, and Lin-UCB",
     "figure3": "all algorithms and the human expert on the system identified from real data",
     "noise": "the synthetic problem with sigma = 0.001, 0.01 and 0.1",
     "tight": "beyond the paper: dynlin_ucb_tight over lam, extra rounds, rho_bar, loose bounds",
@@ -19,10 +18,9 @@ figures:
 {figures}
   all      all of them (default)
 
-For each: .png and .pdf, a table (.md) and the results (.npz, which dlbjax.load reads). In the end
-claims.md, what the paper says beside what was measured. Experiments whose results of the same size
-are in the folder already are not run again, so that a command that was interrupted goes on where it
-was.
+Each writes the figure (.png, .pdf), a table (.md) and its results (.npz, for dlbjax.load); claims.md
+compares the paper's claims with the measurements. Results of the same code and size in the folder
+are reused, so that an interrupted command continues.
 
 examples:
   dlbjax reproduce
@@ -30,14 +28,14 @@ examples:
 """
 
 
-def add_to(commands: Any) -> None:
-    """Add the command to a parser's commands."""
+def add_to(commands: Commands) -> None:
+    """Add the command to the parser."""
     figures = "\n".join(f"  {name:8} {about}" for name, about in _ABOUT.items())
     parser = commands.add_parser(
         "reproduce",
         help="run the paper's experiments and draw its figures",
-        description="Run the paper's experiments, at its own size unless told otherwise, and write "
-        "figures, tables\nand a comparison with what the paper says.",
+        description="Run the paper's experiments, by default at full size, and write figures, tables and a\n"
+        "comparison with the paper's claims.",
         epilog=_EPILOG.format(figures=figures),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -46,16 +44,18 @@ def add_to(commands: Any) -> None:
     )
     add_size(parser, horizon=1_000_000, seeds=50)
     parser.add_argument(
-        "--out", type=Path, default=Path("results"), help="folder (default results)"
+        "--out", type=Path, default=Path("results"), help="folder to write (default results)"
     )
-    parser.add_argument("--again", action="store_true", help="run what is there already, too")
+    parser.add_argument(
+        "--again", action="store_true", help="run experiments again instead of reusing results"
+    )
     parser.set_defaults(run=_reproduce, keeps=True)
 
 
 def _reproduce(args: argparse.Namespace) -> int:
     from dlbjax.experiments import report
 
-    try:  # before minutes are spent on what goes there
+    try:  # before minutes are spent on its content
         args.out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=args.out):
             pass

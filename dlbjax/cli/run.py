@@ -1,18 +1,23 @@
-"""`dlbjax run`: policies against a problem, from the command line."""
+"""`dlbjax run`: run policies on a problem and print their regret."""
 
 import argparse
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 import dlbjax
-from dlbjax import specs
-from dlbjax.cli.arguments import add_checkpoint_every, add_size, check_writable, refuse_repeated
+from dlbjax.cli import specs
+from dlbjax.cli.arguments import (
+    Commands,
+    add_checkpoint_every,
+    add_size,
+    check_distinct,
+    check_writable,
+)
 from dlbjax.cli.policies import add_policies, help_on_policies
 from dlbjax.cli.tables import QUANTILES, points, statistics, table_of
-from dlbjax.result import REGRETS, Results
+from dlbjax.results.result import REGRETS, Results
 
 _EXAMPLES = """\
 examples:
@@ -23,8 +28,8 @@ examples:
 """
 
 
-def add_to(commands: Any) -> None:
-    """Add the command to a parser's commands."""
+def add_to(commands: Commands) -> None:
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "run",
         help="run policies on a problem and print their regret",
@@ -35,17 +40,17 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument(
         "problem", metavar="PROBLEM",
-        help="synthetic or real_world, with :sigma=… for another noise, or a .json or .toml file",
+        help="synthetic or real_world, with :sigma=… for other noise, or a .json or .toml file",
     )  # fmt: skip
     add_policies(parser, required=True)
     add_size(parser, horizon=100_000, seeds=20)
     add_checkpoint_every(parser)
     parser.add_argument(
-        "--out", type=Path, help=".npz file for the regret over time; dlbjax.load reads it"
+        "--out", type=Path, help=".npz file for the regret over time, for dlbjax.load"
     )
     parser.add_argument(
         "--checkpoint", type=Path, metavar="FILE",
-        help="keep the state of all runs there, and go on from it if it exists",
+        help="save the state of all runs to this file, and continue from it if it exists",
     )  # fmt: skip
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object, with all kinds of regret"
@@ -58,8 +63,8 @@ def _run(args: argparse.Namespace) -> int:
         check_writable("--out", args.out, ".npz")
         if args.checkpoint is not None and args.checkpoint.absolute() == args.out.absolute():
             raise ValueError("--out and --checkpoint must be different files")
-    refuse_repeated("policy", args.policy)
-    with np.errstate(all="ignore"):  # what overflows is refused by name; no need to warn as well
+    check_distinct("policy", args.policy)
+    with np.errstate(all="ignore"):  # overflow raises an error that names its cause
         problem = specs.problem_from(args.problem)
         policies = {text: specs.policy_from(text, problem) for text in args.policy}
         results = dlbjax.simulate(

@@ -1,15 +1,14 @@
-"""`dlbjax sweep`: many problems, policies and seeds into a store, from the command line."""
+"""`dlbjax sweep`: run policies on problems into a store."""
 
 import argparse
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 import dlbjax
-from dlbjax import specs
-from dlbjax.cli.arguments import add_checkpoint_every, add_size, refuse_repeated
+from dlbjax.cli import specs
+from dlbjax.cli.arguments import Commands, add_checkpoint_every, add_size, check_distinct
 from dlbjax.cli.policies import add_policies, help_on_policies
 from dlbjax.cli.tables import table_of
 
@@ -17,26 +16,26 @@ _EXAMPLES = """\
 examples:
   dlbjax sweep runs --problem synthetic --problem synthetic:sigma=0.1 --policy dynlin_ucb \\
       --policy 'lin_ucb:lam=[1,10]' --horizon 1e5 --seeds 1000
-  dlbjax sweep runs            what is there by now
+  dlbjax sweep runs            print what the store holds
 """
 
 
-def add_to(commands: Any) -> None:
-    """Add the command to a parser's commands."""
+def add_to(commands: Commands) -> None:
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "sweep",
-        help="run policies on problems into a folder that can grow",
-        description="Run every policy on every problem, in batches, into a folder; then print what is in "
-        "it.\nRuns that are there already are not computed again, whether a sweep was killed or asks for "
-        "more.\nStart the same command several times, on machines that share the folder, to divide the "
-        "work.\nWithout --problem and --policy it only prints.",
+        help="run policies on problems into a folder that can be extended",
+        description="Run every policy on every problem, in batches, into a folder, and print its content.\n"
+        "Runs in the folder are not computed again, whether a sweep was killed or is extended.\n"
+        "To divide the work, start the same command on several machines that share the folder.\n"
+        "Without --problem and --policy, only print.",
         epilog=f"{help_on_policies()}\n\n{_EXAMPLES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("store", metavar="FOLDER", type=Path, help="where the results are kept")
+    parser.add_argument("store", metavar="FOLDER", type=Path, help="folder of the store")
     parser.add_argument(
         "--problem", metavar="PROBLEM", action="append", default=[],
-        help="as for dlbjax run; give it again for each further problem",
+        help="as for dlbjax run; repeat it for several problems",
     )  # fmt: skip
     add_policies(parser, required=False)
     add_size(parser, horizon=100_000, seeds=20)
@@ -46,13 +45,13 @@ def add_to(commands: Any) -> None:
 
 def _sweep(args: argparse.Namespace) -> int:
     if bool(args.problem) != bool(args.policy):
-        raise ValueError("a sweep needs at least one --problem and one --policy")
-    refuse_repeated("problem", args.problem)
-    refuse_repeated("policy", args.policy)
+        raise ValueError(
+            "a sweep needs at least one --problem and one --policy; add the missing option"
+        )
+    check_distinct("problem", args.problem)
+    check_distinct("policy", args.policy)
     if args.problem:
-        with np.errstate(
-            all="ignore"
-        ):  # what overflows is refused by name; no need to warn as well
+        with np.errstate(all="ignore"):  # overflow raises an error that names its cause
             dlbjax.sweep(
                 {text: specs.problem_from(text) for text in args.problem},
                 {text: partial(specs.policy_from, text) for text in args.policy},

@@ -1,11 +1,11 @@
-"""Regret after the last round, in tables for a terminal."""
+"""Tables of final regret for a terminal."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from dlbjax.result import Result, Summary
+from dlbjax.results.result import Result, Summary
 
 QUANTILES = (0.1, 0.5, 0.9)
 
@@ -19,7 +19,7 @@ def points(result: Result) -> Iterator[tuple[str, dict[str, float], tuple[int, .
 
 
 def table_of(results: Mapping[str, Result]) -> str:
-    """Mean, spread and quantiles of the expected regret, a line for every point of every grid."""
+    """Mean, spread and quantiles of the final expected regret, one line per point of every grid."""
     heads = ["mean", "std", "std error", *(f"{q:.0%}" for q in QUANTILES)]
     lines = ["".join(f"{head:>12}" for head in heads) + "  policy"]
     for result in results.values():
@@ -33,7 +33,7 @@ def table_of(results: Mapping[str, Result]) -> str:
 
 
 def statistics(summary: Summary, place: tuple[int, ...]) -> dict[str, Any]:
-    """Statistics after the last round; None where one run has no spread."""
+    """Statistics after the last round; None for the spread of a single run."""
 
     def number(values: np.ndarray) -> float | None:
         value = float(values[(*place, -1)])

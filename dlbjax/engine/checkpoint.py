@@ -1,9 +1,9 @@
-"""Checkpoints: the state of all runs on the disk, so that a call that was killed goes on where it was.
+"""Checkpoints: the state of all runs on the disk, so that a killed call resumes where it was.
 
-A checkpoint holds pieces: some runs of one pass, all equally far, with their carry of the scan. Which
-runs share a piece says how they were spread over workers and means nothing for their numbers. Workers
-hand in the pieces that they are at, between two calls of the compiled program, and when all have done
-so the file is replaced as a whole.
+A checkpoint holds pieces: some runs of one group, all equally far, with the state of the pass. Which runs
+share a piece depends on how they were spread over workers and means nothing for their numbers. Workers
+offer their snapshots, between two calls of the compiled program, and when all have done so the file is
+replaced as a whole.
 """
 
 import threading
@@ -15,43 +15,43 @@ from typing import Any
 
 import numpy as np
 
-from dlbjax._archive import read_archive, write_archive
-from dlbjax._files import remove_leftovers
-from dlbjax.engine.fingerprint import refuse_other
-from dlbjax.engine.passes import Pass, Progress
-from dlbjax.engine.scan import BLOCK
+from dlbjax.common.archive import read_archive, write_archive
+from dlbjax.common.files import remove_leftovers
+from dlbjax.engine.identity import check_identity
+from dlbjax.engine.plan import BLOCK, Group
+from dlbjax.engine.run import Progress, Snapshot
 
 _SHARE = 0.01  # of a worker's time that may go into writing
 
-Key = tuple[int, int]  # number of a pass, and the first of some runs of it
+Key = tuple[int, int]  # number of a group, and the first of some runs of it
 
 
 class Checkpoint:
     """A file with the progress of a call."""
 
-    def __init__(self, path: Path, fingerprint: Mapping[str, Any], every: float):
+    def __init__(self, path: Path, identity: Mapping[str, Any], every: float):
         """A checkpoint of a call; the file is neither read nor written yet.
 
         Args:
           path: the file. If there is one, it must be of the same call.
-          fingerprint: what tells the call from others, as JSON can hold it.
+          identity: of the call, fit for JSON.
           every: seconds between two writes; more where writing would take over one per cent.
         """
-        self.path, self._fingerprint, self._every = path, dict(fingerprint), every
+        self.path, self._identity, self._every = path, dict(identity), every
         self._pieces: dict[Key, Progress] = {}
         self._active: set[Key] = set()  # pieces that a worker has begun and not finished
-        self._fresh: set[Key] = set()  # those of them handed in since the last write
+        self._fresh: set[Key] = set()  # those of them taken since the last write
         self._lock = threading.Lock()
         self._due = time.monotonic() + every
 
-    def read(self, passes: list[Pass], seeds: int) -> list[tuple[int, Progress]]:
-        """The pieces in the file: number of the pass, and progress.
+    def read(self, groups: list[Group], seeds: int) -> list[tuple[int, Progress]]:
+        """The pieces in the file: number of the group, and progress.
 
         Where there is no file it makes one without pieces: a place that cannot be written is noticed
         before hours are spent.
 
         Args:
-          passes: of the call.
+          groups: of the call.
           seeds: how many there are.
 
         Raises:
@@ -68,12 +68,12 @@ class Checkpoint:
                 f"{self.path} holds a {header.get('kind')} of dlbjax, not a checkpoint; it was left as it "
                 "is. Give another path"
             )
-        refuse_other(
-            f"{self.path} is a checkpoint of another call,", header.get("fingerprint", {}),
-            self._fingerprint, "It was left as it is; give another path, or remove it",
+        check_identity(
+            f"{self.path} is a checkpoint of another call,", header.get("identity", {}),
+            self._identity, "It was left as it is; give another path, or remove it",
         )  # fmt: skip
         try:
-            return self._take(header["pieces"], arrays, passes, seeds)
+            return self._take(header["pieces"], arrays, groups, seeds)
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise ValueError(
                 f"{self.path} is a damaged checkpoint: {error}. It was left as it is; remove it to start "
@@ -81,19 +81,19 @@ class Checkpoint:
             ) from error
 
     def _take(
-        self, pieces: list[dict[str, int]], arrays: Mapping[str, np.ndarray], passes: list[Pass],
+        self, pieces: list[dict[str, int]], arrays: Mapping[str, np.ndarray], groups: list[Group],
         seeds: int,
     ) -> list[tuple[int, Progress]]:  # fmt: skip
         taken = []
-        seen = [np.zeros(len(pass_.policies) * seeds, bool) for pass_ in passes]
+        seen = [np.zeros(len(group.policies) * seeds, bool) for group in groups]
         for i, piece in enumerate(pieces):
-            number, segments, mine = piece["pass"], piece["segments"], arrays[f"{i}/runs"]
+            number, segments, mine = piece["group"], piece["segments"], arrays[f"{i}/runs"]
             if (mine.ndim, mine.dtype.kind) != (1, "i") or seen[number][mine].any():
                 raise ValueError(
                     f"the runs of piece {i} are no numbers, or belong to another one, too"
                 )
             seen[number][mine] = True
-            last = passes[number].segments
+            last = groups[number].size
             if segments != last and (segments % BLOCK or not 0 < segments < last):
                 raise ValueError(
                     f"piece {i} stands at segment {segments}, which is not between blocks"
@@ -115,12 +115,12 @@ class Checkpoint:
         with self._lock:
             self._active.add(key)
 
-    def wants(self, key: Key) -> bool:
-        """Whether it is time to hand in where these runs are."""
-        return time.monotonic() >= self._due and key not in self._fresh
-
-    def put(self, key: Key, progress: Progress, finished: bool) -> None:
-        """Take the progress of some runs; the last worker to hand it in writes the file."""
+    def offer(self, key: Key, snapshot: Snapshot, finished: bool, urgent: bool) -> None:
+        """Take the snapshot of some runs if it is time; the last worker to offer one writes the file."""
+        due = time.monotonic() >= self._due and key not in self._fresh
+        if not (finished or urgent or due):
+            return
+        progress = snapshot.progress()
         with self._lock:
             self._pieces[key] = progress
             self._fresh.add(key)
@@ -130,13 +130,13 @@ class Checkpoint:
                 self._try_to_write()
 
     def write(self) -> None:
-        """Put what was handed in since the last time on the disk, due or not."""
+        """Write what was taken since the last time, due or not."""
         with self._lock:
             if self._fresh:
                 self._try_to_write()
 
     def _try_to_write(self) -> None:
-        """A disk that is full for a while should not end a computation of days."""
+        """Write; a disk that is full for a while does not end a computation of days."""
         try:
             self._write()
         except OSError as error:
@@ -155,7 +155,7 @@ class Checkpoint:
         ):
             pieces.append(
                 {
-                    "pass": number,
+                    "group": number,
                     "segments": progress.segments,
                     "rounds": progress.rounds,
                     "leaves": len(progress.carry),
@@ -164,7 +164,7 @@ class Checkpoint:
             arrays[f"{i}/runs"] = progress.runs
             arrays |= {f"{i}/carry/{j}": leaf for j, leaf in enumerate(progress.carry)}
             arrays |= {f"{i}/recorded/{name}": seen for name, seen in progress.recorded.items()}
-        header = {"kind": "Checkpoint", "fingerprint": self._fingerprint, "pieces": pieces}
+        header = {"kind": "Checkpoint", "identity": self._identity, "pieces": pieces}
         write_archive(self.path, header, arrays, compress=False)
         self._fresh.clear()
         now = time.monotonic()

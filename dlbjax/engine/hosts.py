@@ -9,7 +9,7 @@ import numpy as np
 
 from dlbjax.engine.peers import Watch
 from dlbjax.engine.settings import Noise, Settings
-from dlbjax.result import REGRETS, Result
+from dlbjax.results.result import REGRETS, Result
 
 _BY_SEED = (*(f"{kind}_regret" for kind in REGRETS), "actions", "rewards", "states", "policy_state")
 

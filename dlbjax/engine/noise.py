@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dlbjax.engine.segments import Segments
-from dlbjax.system import System
+from dlbjax.model.system import System
 
 
 class NoiseLaw(NamedTuple):
@@ -49,7 +49,7 @@ class NoiseLaw(NamedTuple):
         return np.where(place < self.steps[run], self.first[run] + place, self.settled[run])
 
 
-@np.errstate(over="ignore", invalid="ignore")  # what overflows is refused by name
+@np.errstate(over="ignore", invalid="ignore")  # what overflows is rejected by name
 def innovations_law(system: System, runs: Segments, observed: tuple[str, ...]) -> NoiseLaw:
     """The exact law of what is observed at the ends of epochs and of the sums that are reported.
 
@@ -100,7 +100,7 @@ def plain_law(system: System, runs: Segments, given: bool) -> NoiseLaw:
     """One round a step with e = (ε, η): given as they are, or drawn as standard normals."""
     n = system.n
     K = np.zeros((2, n, n + 1))
-    K[0, :, :n] = np.eye(n) if given else _root(system.state_noise)
+    K[0, :, :n] = np.eye(n) if given else _root(np.asarray(system.state_noise))
     g = np.zeros((2, n + 1))
     g[0, n] = 1.0 if given else system.reward_noise
     row = np.where(runs.length > 0, 0, 1)  # row 1 is for a report, in which nothing happens

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dlbjax.epochs import Epochs
+from dlbjax.policies.epochs import Epochs
 
 
 class Segments(NamedTuple):

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from dlbjax._arrays import Array, real_array, short, whole_number
-from dlbjax.epochs import LONGEST
+from dlbjax.common.arrays import Array, real_array, short, whole_number
+from dlbjax.policies.epochs import LONGEST
 
 _RECORDABLE = ("actions", "rewards", "states", "policy")
 _MOST_RUNS = 10**8  # of which the seeds alone take 0.8 GB

@@ -2,43 +2,62 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import jax
 import numpy as np
 from tqdm.auto import tqdm
 
-from dlbjax._arrays import real_number
-from dlbjax._files import as_path
-from dlbjax.engine import fingerprint, hosts
+from dlbjax.common.arrays import is_traced, real_number
+from dlbjax.common.files import as_path
+from dlbjax.engine import hosts, identity
 from dlbjax.engine.checkpoint import Checkpoint
-from dlbjax.engine.passes import Pass, prepare
+from dlbjax.engine.keys import KeyData
 from dlbjax.engine.peers import Watch
+from dlbjax.engine.plan import Group, as_grid, make_groups
+from dlbjax.engine.pool import compute
 from dlbjax.engine.settings import Noise, Settings, check_settings
-from dlbjax.engine.workers import carry_out
-from dlbjax.epochs import Epochs, as_epochs
-from dlbjax.policies.policy import Policy, PolicyGrid, check_policy, params_of
-from dlbjax.problem import Problem, check_problem
-from dlbjax.result import Result, Results
+from dlbjax.model.problem import Problem, check_problem
+from dlbjax.policies.base import Policy, PolicyGrid
+from dlbjax.results.result import Result, Results
+
+AnyPolicy = Policy | PolicyGrid
 
 
+@overload
+def simulate(
+    problem: Problem, policy: AnyPolicy, horizon: int, seeds: int | Sequence[int] | None = ..., *,
+    noise: Noise | None = ..., record: Sequence[str] = ..., rounds: Sequence[int] | None = ...,
+    dtype: str | type | np.dtype = ..., batch: int | None = ..., chunk: int | None = ...,
+    devices: Sequence[Any] | None = ..., progress: bool | None = ...,
+    checkpoint: str | Path | None = ..., checkpoint_every: float = ...,
+) -> Result: ...  # fmt: skip
+@overload
+def simulate(
+    problem: Problem, policy: Mapping[str, AnyPolicy], horizon: int,
+    seeds: int | Sequence[int] | None = ..., *,
+    noise: Noise | None = ..., record: Sequence[str] = ..., rounds: Sequence[int] | None = ...,
+    dtype: str | type | np.dtype = ..., batch: int | None = ..., chunk: int | None = ...,
+    devices: Sequence[Any] | None = ..., progress: bool | None = ...,
+    checkpoint: str | Path | None = ..., checkpoint_every: float = ...,
+) -> Results: ...  # fmt: skip
 def simulate(
     problem: Problem,
-    policy: Policy | PolicyGrid | Mapping[str, Policy | PolicyGrid],
+    policy: AnyPolicy | Mapping[str, AnyPolicy],
     horizon: int,
     seeds: int | Sequence[int] | None = None,
     *,
     noise: Noise | None = None,
     record: Sequence[str] = (),
     rounds: Sequence[int] | None = None,
-    dtype: Any = np.float64,
+    dtype: str | type | np.dtype = np.float64,
     batch: int | None = None,
     chunk: int | None = None,
     devices: Sequence[Any] | None = None,
     progress: bool | None = None,
     checkpoint: str | Path | None = None,
     checkpoint_every: float = 30.0,
-) -> Any:
+) -> Result | Results:
     """Run a policy, or several, against a problem and report the regret.
 
     All runs of a policy, over seeds and over its hyper-parameters, advance side by side in one
@@ -70,8 +89,8 @@ def simulate(
       progress: show a progress bar; by default where standard error is a terminal and the call is
         not over within two seconds.
       checkpoint: a file for the state of all runs, replaced now and then and in the end. Where there
-        is one, the call goes on from there, on whatever number of devices, and ends with the same
-        numbers; one of another call, or a damaged one, is refused and left alone. Remove it when
+        is one, the call resumes from there, on any number of devices, and ends with the same
+        numbers; one of another call, or a damaged one, is rejected and left alone. Remove it when
         you have saved the result. Under `jax.distributed` each process adds its number to the name.
       checkpoint_every: seconds between two writes of it; longer where writing takes long.
 
@@ -84,6 +103,7 @@ def simulate(
     >>> result.realised_regret.shape[0], float(result.offline_regret.max())
     (4, 0.0)
     """
+    _reject_traced(getattr(problem, "system", None), horizon, seeds)
     check_problem(problem)
     named = dict(policy) if isinstance(policy, Mapping) else {"": policy}
     if not named or not all(isinstance(name, str) for name in named):
@@ -94,7 +114,7 @@ def simulate(
         problem.system.n, horizon, seeds, noise, record, rounds, dtype, batch, chunk, devices
     )
     every = real_number("checkpoint_every", checkpoint_every, at_least=0.0)
-    entries = [make_entry(problem, name, p) for name, p in named.items()]
+    entries = [make_entry(problem, name, p, settings) for name, p in named.items()]
     here = hosts.share(settings)
     own = None if checkpoint is None else hosts.own(as_path("checkpoint", checkpoint))
     with Watch(own) as others, progress_bar(entries, here, progress) as bar:
@@ -110,19 +130,29 @@ def simulate(
 
 
 class Entry(NamedTuple):
-    """A policy, or a grid of them, on a problem."""
+    """A policy, or a grid of them, on a problem, and the plan for it."""
 
     problem: Problem
     label: str
     grid: PolicyGrid
+    groups: list[Group]
 
 
-def make_entry(problem: Problem, label: str, policy: Any) -> Entry:
-    """An entry, checked."""
+def make_entry(problem: Problem, label: str, policy: Any, settings: Settings) -> Entry:
+    """An entry, checked and planned."""
     grid = as_grid(policy)
-    for each in grid.policies:
-        check_policy(each, problem.actions)
-    return Entry(problem, label or grid.policies[0].name, grid)
+    groups = make_groups(problem, grid, settings)
+    return Entry(problem, label or grid.policies[0].name, grid, groups)
+
+
+def _reject_traced(*inputs: Any) -> None:
+    if is_traced(*inputs):
+        raise ValueError(
+            "simulate cannot be called inside jit, vmap or grad: its policies choose among vertices, which "
+            "has no derivative, and it compiles its own program. For many values use a dlbjax.PolicyGrid "
+            "or lists of hyper-parameters; for derivatives dlbjax.sensitivity.regret_slope or "
+            "relaxed_gradient"
+        )
 
 
 def progress_bar(entries: list[Entry], settings: Settings, shown: bool | None) -> tqdm:
@@ -140,110 +170,48 @@ def run_together(
     checkpoint: Path | None, checkpoint_every: float,
 ) -> list[Result]:  # fmt: skip
     """The result of each entry, all of them computed side by side, in this process."""
-    passes = [make_passes(entry.problem, entry.grid, settings) for entry in entries]
-    everything = [pass_ for group in passes for pass_ in group]
+    everything = [group for entry in entries for group in entry.groups]
     kept = None
     if checkpoint is not None:
-        told = fingerprint.of_call([e.problem for e in entries], passes, settings)
-        kept = Checkpoint(checkpoint, told, checkpoint_every)
-    done, execution = carry_out(everything, settings, tick, kept)
-    by_pass = iter(zip(everything, done, execution, strict=True))
-    return [
-        _result(entry, [next(by_pass) for _ in group], settings)
-        for entry, group in zip(entries, passes, strict=True)
-    ]
-
-
-def as_grid(policy: Any) -> PolicyGrid:
-    """A grid of policies, of one point if it is a single one."""
-    if isinstance(policy, Policy):
-        return PolicyGrid({}, [policy])
-    if not isinstance(policy, PolicyGrid):
-        raise ValueError(
-            "policy must be a dlbjax.Policy, a PolicyGrid, or a mapping from names to them; got "
-            f"{type(policy).__name__}"
+        problems, groups = [e.problem for e in entries], [e.groups for e in entries]
+        kept = Checkpoint(
+            checkpoint, identity.of_call(problems, groups, settings), checkpoint_every
         )
-    axes, policies = policy
-    if not isinstance(axes, Mapping) or not all(np.ndim(values) == 1 for values in axes.values()):
-        raise ValueError(f"axes of the grid must map names to lists of values; got {axes!r:.60}")
-    if not isinstance(policies, Sequence):
-        raise ValueError(f"policies of the grid must be a list of them; got {policies!r:.60}")
-    size = int(np.prod([len(values) for values in axes.values()], dtype=int))
-    if size == 0:
-        raise ValueError("the grid must hold at least one policy; got none")
-    if size != len(policies):
-        raise ValueError(f"the grid's axes make {size} points, but it holds {len(policies)}")
-    return policy
-
-
-def make_passes(problem: Problem, grid: PolicyGrid, settings: Settings) -> list[Pass]:
-    """The grid's policies, those that can advance side by side together."""
-    groups: list[tuple[Epochs, list[int]]] = []
-    for place, policy in enumerate(grid.policies):
-        epochs = as_epochs(policy.epochs, settings.horizon)
-        _refuse_too_long_for_float32(policy, epochs, settings)
-        for known, places in groups:
-            if known.same(epochs) and _alike(grid.policies[places[0]], policy):
-                places.append(place)
-                break
-        else:
-            groups.append((epochs, [place]))
+    computed = iter(zip(*compute(everything, settings, tick, kept), strict=True))
     return [
-        prepare(problem, [grid.policies[i] for i in places], places, epochs, settings)
-        for epochs, places in groups
+        _result(entry, [(group, *next(computed)) for group in entry.groups], settings)
+        for entry in entries
     ]
-
-
-def _refuse_too_long_for_float32(policy: Policy, epochs: Epochs, settings: Settings) -> None:
-    decisions = int(epochs.counts.sum())
-    if settings.dtype == np.float32 and policy.float32 is not None and decisions > policy.float32:
-        raise ValueError(
-            f"policy {policy.name!r} needs dtype float64 for {decisions} decisions: beyond {policy.float32} "
-            "the differences that it decides by are smaller than what float32 resolves"
-        )
-
-
-def _alike(one: Policy, other: Policy) -> bool:
-    """Whether two policies differ in their numbers only."""
-    return (
-        one[:3] == other[:3]
-        and (one.feedback, one.uniforms, one.lanes) == (other.feedback, other.uniforms, other.lanes)
-        and _same_arms(one.arms, other.arms)
-        and (one.plan is None) == (other.plan is None)
-    )
-
-
-def _same_arms(one: np.ndarray | None, other: np.ndarray | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return np.array_equal(one, other)
 
 
 def _result(
-    entry: Entry, done: list[tuple[Pass, Any, dict[str, Any]]], settings: Settings
+    entry: Entry, done: list[tuple[Group, Any, dict[str, Any]]], settings: Settings
 ) -> Result:
-    problem, label, grid = entry
+    problem, label, grid, _ = entry
     shape = tuple(len(values) for values in grid.axes.values())
-    order = np.argsort(np.concatenate([pass_.places for pass_, *_ in done]))
+    order = np.argsort(np.concatenate([group.places for group, *_ in done]))
     whole = jax.tree.map(
         lambda *leaves: np.concatenate(leaves)[order], *(parts for _, parts, _ in done)
     )
-    _refuse_non_finite(whole, grid, settings)
+    _check_finite(whole, grid, settings)
     if "actions" in whole:
-        arms = {place: pass_.arms for pass_, *_ in done for place in pass_.places}
+        arms = {place: group.arms for group, *_ in done for place in group.places}
         whole["actions"] = np.stack(
             [_vertices(problem, arms[i])[played] for i, played in enumerate(whole["actions"])]
         )
     whole = jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), whole)
     regrets = np.moveaxis(whole.pop("regrets"), -1, 0)
     if "policy" in whole:
-        whole["policy_state"] = whole.pop("policy")
+        whole["policy_state"] = jax.tree.map(
+            lambda leaf: leaf.data if isinstance(leaf, KeyData) else leaf, whole.pop("policy"),
+            is_leaf=lambda leaf: isinstance(leaf, KeyData),
+        )  # fmt: skip
     execution = done[0][2] | {"core seconds": sum(spent["core seconds"] for *_, spent in done)}
     realised, expected, offline = regrets
     return Result(
         settings.rounds, realised, expected, offline, seeds=settings.seeds, axes=dict(grid.axes),
         name=label, **whole,
-        config=describe(problem, grid, settings) | {"execution": execution},
+        config=describe(entry, settings) | {"execution": execution},
     )  # fmt: skip
 
 
@@ -253,8 +221,8 @@ def _vertices(problem: Problem, arms: np.ndarray) -> np.ndarray:
     return index.astype(np.int16 if len(problem.actions) < 2**15 else np.int32)
 
 
-def _refuse_non_finite(whole: dict[str, Any], grid: PolicyGrid, settings: Settings) -> None:
-    """Refuse regret (policies, seeds, C, 3) or recorded numbers (policies, seeds, T, …) that are not."""
+def _check_finite(whole: dict[str, Any], grid: PolicyGrid, settings: Settings) -> None:
+    """Reject regret (policies, seeds, C, 3) or recordings (policies, seeds, T, …) that are not finite."""
     for name, rounds in (("regrets", settings.rounds), ("rewards", None), ("states", None)):
         if name not in whole or np.isfinite(whole[name]).all():
             continue
@@ -268,31 +236,39 @@ def _refuse_non_finite(whole: dict[str, Any], grid: PolicyGrid, settings: Settin
         )
 
 
-def describe(problem: Problem, grid: PolicyGrid, settings: Settings) -> dict[str, Any]:
+def describe(entry: Entry, settings: Settings) -> dict[str, Any]:
     """What made the result, as JSON can hold it."""
-    system = problem.system
+    system = entry.problem.system
+    schedules = {
+        place: schedule
+        for group in entry.groups
+        for place, schedule in zip(group.places, group.schedules, strict=True)
+    }
     return {
-        "versions": fingerprint.versions(),
+        "versions": identity.versions(),
+        "source": identity.source(),
         "problem": {
             "system": {
                 name: np.asarray(getattr(system, name)).tolist()
                 for name in type(system).__dataclass_fields__
             },
-            "vertices": problem.actions.vertices.tolist(),
+            "vertices": entry.problem.actions.vertices.tolist(),
         },
-        "policies": [_describe(problem, policy, settings.horizon) for policy in grid.policies],
+        "policies": [
+            {"name": policy.name, "params": _named(schedules[place].params)}
+            | dict(schedules[place].config)
+            for place, policy in enumerate(entry.grid.policies)
+        ],
         "horizon": settings.horizon,
         "dtype": settings.dtype.name,
         "noise": "drawn" if settings.noise is None else "replayed",
     }
 
 
-def _describe(problem: Problem, policy: Policy, horizon: int) -> dict[str, Any]:
-    arms = problem.actions.vertices if policy.arms is None else policy.arms
-    params = params_of(policy, horizon, arms)
-    named = params._asdict() if hasattr(params, "_asdict") else {}
+def _named(params: Any) -> dict[str, Any]:
+    """Every number of the params by its path: "lam", "prior/mean", …"""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(params)
     return {
-        "name": policy.name,
-        "params": {key: np.asarray(value).tolist() for key, value in named.items()},
-        **(policy.config or {}),
+        jax.tree_util.keystr(path, simple=True, separator="/") or "value": np.asarray(leaf).tolist()
+        for path, leaf in leaves
     }

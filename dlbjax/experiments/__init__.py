@@ -1,4 +1,4 @@
-"""The paper's experiments, each a function from its size to labelled results."""
+"""The paper's experiments, each a function of its size that returns labelled results."""
 
 from dlbjax.experiments.sensitivity import sensitivity
 

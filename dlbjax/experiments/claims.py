@@ -1,11 +1,11 @@
-"""What the paper says about its simulations (Section 6 and its appendix), and what is measured here.
+"""The paper's claims about its simulations (Section 6 and its appendix), checked against results.
 
-Every verdict is computed from results by these rules, and no number is typed in:
+Every verdict is computed from results by these rules; no number is typed in:
 
 - Regret is *linear* if its pace (see `measures.Curve.pace`) is at least 0.95, *sublinear* if less.
-- A run *ends at* an action if over the last tenth of the rounds it loses what that action loses, to 1 %
-  of the smallest loss there is.
-- Two mean regrets are *comparable* if one is within a tenth of the other.
+- A run *ends at* an action if over the last tenth of the rounds it loses what that action loses, to
+  within 1 % of the smallest loss of a suboptimal vertex.
+- Two mean regrets are *comparable* if they differ by at most a tenth of the larger.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,31 +15,40 @@ import numpy as np
 
 from dlbjax.experiments.measures import Curve, curves, paired
 from dlbjax.experiments.tables import markdown
-from dlbjax.policies import expert
-from dlbjax.problem import Problem
-from dlbjax.problems import real_world, synthetic
-from dlbjax.result import Results
-from dlbjax.system import System
+from dlbjax.model.problem import Problem
+from dlbjax.model.problems import real_world, synthetic
+from dlbjax.model.system import System
+from dlbjax.policies.base import make_schedule
+from dlbjax.policies.expert import expert
+from dlbjax.results.result import Results
 
 LINEAR = 0.95
 STUCK = (0.5, 1.0, 0.0)  # u° of the paper
 
 
 class Claim(NamedTuple):
-    """A sentence of the paper and what became of it."""
+    """A claim of the paper and its verdict.
+
+    Attributes:
+      section: section of the paper.
+      says: the claim.
+      measured: the measurements behind the verdict.
+      holds: "yes", "partly" or "no".
+      why: the reason, if it does not hold.
+    """
 
     section: str
     says: str
     measured: str
-    holds: str  # "yes", "partly" or "no"
-    why: str = ""  # where it does not hold
+    holds: str
+    why: str = ""
 
 
 def table(results: Mapping[str, Results]) -> str:
-    """All claims that the experiments at hand can check, as Markdown.
+    """A Markdown table of all claims that the given experiments can check.
 
     Args:
-      results: results by the name of the experiment; see `report.EXPERIMENTS`.
+      results: results by name of the experiment; see `report.EXPERIMENTS`.
     """
     found = [c for needs, check in CHECKS if needs <= results.keys() for c in check(results)]
     first = next(iter(next(iter(results.values())).values()))
@@ -55,7 +64,7 @@ def table(results: Mapping[str, Results]) -> str:
 
 
 def synthetic_problem(results: Mapping[str, Results]) -> list[Claim]:
-    """What Section 6.1 says of its problem."""
+    """Section 6.1, the synthetic problem."""
     problem = synthetic()
     system = problem.system
     B = np.diag([0.25, 0.0, 0.1])  # as printed
@@ -81,7 +90,7 @@ def synthetic_problem(results: Mapping[str, Results]) -> list[Claim]:
 
 
 def comparison_claims(results: Mapping[str, Results]) -> list[Claim]:
-    """Section 6.1, comparison with the bandit baselines."""
+    """Section 6.1, comparison with bandit baselines."""
     problem, found = synthetic(), curves(results["figure1"])
     ours, ours_1 = _both("DynLin-UCB", found)
     lin, lin_1 = _both("Lin-UCB", found)
@@ -170,18 +179,18 @@ def sensitivity_claims(results: Mapping[str, Results]) -> list[Claim]:
 
 
 def real_world_claims(results: Mapping[str, Results]) -> list[Claim]:
-    """Section 6.2."""
+    """Section 6.2, the system identified from real data."""
     problem, found = real_world(), curves(results["figure3"])
     ours, ours_1 = _both("DynLin-UCB", found)
     others = {label: c for label, c in found.items() if not label.startswith("DynLin-UCB")}
     there = max(_ends_at(c, problem, problem.optimal_action) for c in others.values())
     slowing = [c for c in others.values() if c.pace < LINEAR]
-    manual = np.asarray(expert(problem).arms)[0]
+    (manual,) = _arms(problem)
     theta = problem.system.theta
     possible = problem.myopic_action @ theta
     return [
         Claim("6.2", "ρ(A) = 0.67", f"{problem.system.rho:.3f}",
-              _verdict(round(problem.system.rho, 2) == 0.67)),
+              _verdict(round(float(problem.system.rho), 2) == 0.67)),
         Claim(
             "6.2", "no algorithm except DynLin-UCB converges to the optimal choice",
             f"at most {there:.0%} of the runs of any other end at u*; sublinear all the same: "
@@ -226,7 +235,7 @@ def real_world_claims(results: Mapping[str, Results]) -> list[Claim]:
 
 
 def noise_claims(results: Mapping[str, Results]) -> list[Claim]:
-    """The appendix on other levels of noise."""
+    """Appendix E.3, other levels of noise."""
     quiet, usual, loud = (curves(results[n]) for n in ("noise-0.001", "figure1", "noise-0.1"))
     ours = [_both("DynLin-UCB", found) for found in (quiet, usual, loud)]
     linear = ("Lin-UCB", "D-Lin-UCB")
@@ -275,7 +284,7 @@ def noise_claims(results: Mapping[str, Results]) -> list[Claim]:
 
 
 def timing_claims(results: Mapping[str, Results]) -> list[Claim]:
-    """The appendix on computational time."""
+    """Appendix E.4, computation time."""
     found = results["figure1"]
 
     def seconds(name: str) -> float:
@@ -324,15 +333,15 @@ def _comparable(one: Curve, other: Curve) -> bool:
 
 
 def _ends_at(curve: Curve, problem: Problem, action: Iterable[float]) -> float:
-    """Share of runs that lose in the end what the action loses."""
+    """Share of runs that end at the action."""
     loss = problem.optimal_value - np.asarray(action) @ problem.h
     least = np.min(problem.gaps[problem.gaps > 1e-12])
     return float(np.mean(np.abs(curve.late_rate - loss) <= 0.01 * least))
 
 
 def _shares(found: Mapping[str, Curve], problem: Problem) -> dict[str, float]:
-    """Share of runs that end at one suboptimal vertex, or at the expert's action."""
-    played = np.r_[problem.actions.vertices, np.asarray(expert(problem).arms)]
+    """Share of runs that end at a suboptimal vertex or at the expert's action."""
+    played = np.r_[problem.actions.vertices, _arms(problem)]
     losses = problem.optimal_value - played @ problem.h
     least = np.min(problem.gaps[problem.gaps > 1e-12])
     shares = {}
@@ -363,3 +372,9 @@ def _difference(one: Curve, other: Curve) -> str:
 
 def _vector(values: Iterable[float]) -> str:
     return "(" + ", ".join(f"{value:.3g}" for value in values) + ")"
+
+
+def _arms(problem: Problem) -> np.ndarray:
+    """(1, d) The allocation of the expert."""
+    schedule = make_schedule(expert(problem), 1, problem.actions)
+    return np.asarray(schedule.arms)

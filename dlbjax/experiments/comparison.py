@@ -1,11 +1,13 @@
-"""Figures 1 and 3 of the paper, and its appendix: DynLin-UCB beside the other algorithms."""
+"""Figures 1 and 3 of the paper and its appendix: DynLin-UCB compared with other algorithms."""
 
 from typing import Any
 
 import numpy as np
 
-from dlbjax.bounds import Bounds
 from dlbjax.engine.simulate import simulate
+from dlbjax.model.bounds import Bounds
+from dlbjax.model.problem import Problem
+from dlbjax.model.problems import synthetic
 from dlbjax.policies import (
     ar2,
     batch_exp3,
@@ -15,12 +17,10 @@ from dlbjax.policies import (
     exp3,
     lin_ucb,
 )
-from dlbjax.policies.policy import Policy, PolicyGrid
-from dlbjax.problem import Problem
-from dlbjax.problems import synthetic
-from dlbjax.result import Result, Results
+from dlbjax.policies.base import Policy, PolicyGrid
+from dlbjax.results.result import Result, Results
 
-OURS = "DynLin-UCB tight (ours)"  # as figures name the one policy that is not the paper's
+OURS = "DynLin-UCB tight (ours)"  # label of the one policy that is not in the paper
 FORGETTING = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-9)  # 1 − γ
 
 
@@ -31,24 +31,24 @@ def comparison(
     further: dict[str, Policy | PolicyGrid] | None = None,
     **options: Any,
 ) -> Results:
-    """The algorithms of the paper on one problem, all told ρ̄ = ρ(A).
+    """Run the paper's algorithms on one problem, with ρ̄ = ρ(A) and the tightest bounds.
 
-    Those that regularise are run with λ = log T and with λ = 1, as one axis of their result. Beside
-    them goes `dynlin_ucb_tight`, which the paper does not have.
+    Algorithms that regularise run with λ = log T and with λ = 1, as one axis of their result.
+    `dynlin_ucb_tight`, which is not in the paper, runs as well.
 
     Args:
       problem: the bandit.
-      horizon: rounds; the paper has 10⁶.
-      seeds: runs; the paper has 50.
-      further: other policies to run beside them.
+      horizon: number of rounds; 10⁶ in the paper.
+      seeds: number of runs; 50 in the paper.
+      further: further policies by name.
       **options: passed to `simulate`.
 
-    >>> from dlbjax.problems import synthetic
+    >>> from dlbjax.model.problems import synthetic
     >>> list(comparison(synthetic(), horizon=100, seeds=2))
     ['DynLin-UCB', 'Lin-UCB', 'D-Lin-UCB', 'AR2', 'Exp3', 'Batch-Exp3', 'DynLin-UCB tight (ours)']
     """
-    bounds, lam = Bounds.of(problem), [np.log(horizon), 1.0]
-    policies = {
+    bounds, lam = Bounds.of(problem), np.array([np.log(horizon), 1.0])
+    policies: dict[str, Policy | PolicyGrid] = {
         "DynLin-UCB": dynlin_ucb(bounds, lam),
         "Lin-UCB": lin_ucb(bounds, lam),
         "D-Lin-UCB": d_lin_ucb(bounds, lam),
@@ -61,7 +61,7 @@ def comparison(
 
 
 def discounting(horizon: int = 1_000_000, seeds: int = 50, **options: Any) -> Result:
-    """D-Lin-UCB on the synthetic problem with several discount factors γ, and λ = log T."""
+    """Run D-Lin-UCB with several discount factors γ and λ = log T on the synthetic problem."""
     problem = synthetic(sigma=0.01)
-    policy = d_lin_ucb(Bounds.of(problem), gamma=[1 - f for f in FORGETTING])
+    policy = d_lin_ucb(Bounds.of(problem), gamma=1 - np.array(FORGETTING))
     return simulate(problem, policy, horizon, seeds, **options)

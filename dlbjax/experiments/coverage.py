@@ -4,21 +4,23 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dlbjax._arrays import Array
-from dlbjax._small import inverse_and_log_determinant, matvec, quadratic_forms
-from dlbjax.bounds import Bounds
+from dlbjax.common.arrays import Array
 from dlbjax.engine.simulate import simulate
+from dlbjax.model.bounds import Bounds
+from dlbjax.model.problem import Problem
+from dlbjax.policies import ridge
+from dlbjax.policies.base import Epoch, Feedback, Policy, Schedule
 from dlbjax.policies.dynlin_ucb_tight import radius as tight_radius
-from dlbjax.policies.policy import Epoch, Feedback, Policy, params_of
 from dlbjax.policies.ridge import Ridge
-from dlbjax.problem import Problem
+from dlbjax.policies.small import dot, matvec
 from dlbjax.theory.confidence import radius
 
-Ratio = Callable[[Any, Any, Any, Array, Array], Array]  # of (params, told, state, vertices, rounds)
+Ratio = Callable[
+    [Any, Any, Any, Array, Array], Array
+]  # of (params, given, state, vertices, rounds)
 
 
 class Watched(NamedTuple):
@@ -57,58 +59,63 @@ def paper_ratios(
     Args:
       problem: the bandit.
       policy: made by `dynlin_ucb`.
-      bounds: what it was told.
+      bounds: those it was made with.
       delta: δ.
       horizon: rounds.
       seeds: runs.
       printed: with the radius as printed, see `dlbjax.theory.confidence_radius`.
     """
-    ratio = _printed_ratio if printed else _mended_ratio
+    ratio = _printed_ratio if printed else _corrected_ratio
     return _largest(problem, policy, ratio, (problem.h, bounds, delta), horizon, seeds)
 
 
 def _tight_ratio(params: Any, h: Array, state: Any, vertices: Array, rounds: Array) -> Array:
-    error, V_inverse, log_determinant = _error(state.ridge, h)
-    width = jnp.sqrt(quadratic_forms(vertices, V_inverse))
-    return error / tight_radius(params, state, width, log_determinant)
+    prediction = ridge.predict(state.ridge, vertices)
+    return _error(state.ridge, h) / tight_radius(params, state, prediction)
 
 
-def _printed_ratio(params: Any, told: Any, state: Any, vertices: Array, rounds: Array) -> Array:
-    return _paper_ratio(params.lam, told, state, rounds, printed=True)
+def _printed_ratio(params: Any, given: Any, state: Ridge, vertices: Array, rounds: Array) -> Array:
+    return _paper_ratio(params.lam, given, state, vertices, rounds, printed=True)
 
 
-def _mended_ratio(params: Any, told: Any, state: Any, vertices: Array, rounds: Array) -> Array:
-    return _paper_ratio(params.lam, told, state, rounds, printed=False)
+def _corrected_ratio(
+    params: Any, given: Any, state: Ridge, vertices: Array, rounds: Array
+) -> Array:
+    return _paper_ratio(params.lam, given, state, vertices, rounds, printed=False)
 
 
-def _paper_ratio(lam: Array, told: Any, state: Ridge, rounds: Array, printed: bool) -> Array:
-    h, bounds, delta = told
-    error, _, log_determinant = _error(state, h)
-    growth = log_determinant - len(h) * jnp.log(lam)
-    return error / radius(bounds, lam, delta, rounds, growth, printed)
+def _paper_ratio(
+    lam: Array, given: Any, state: Ridge, vertices: Array, rounds: Array, printed: bool
+) -> Array:
+    h, bounds, delta = given
+    growth = ridge.predict(state, vertices).log_determinant - len(h) * jnp.log(lam)
+    return _error(state, h) / radius(bounds, lam, delta, rounds, growth, printed)
 
 
-def _error(ridge: Ridge, h: Array) -> tuple[Array, Array, Array]:
-    """‖ĥ−h‖_V, V⁻¹ and log det V."""
-    V_inverse, log_determinant = inverse_and_log_determinant(ridge.V.value)
-    off = matvec(V_inverse, ridge.b.value) - h
-    return jnp.sqrt(quadratic_forms(off[None], ridge.V.value)[0]), V_inverse, log_determinant
+def _error(state: Ridge, h: Array) -> Array:
+    """‖ĥ−h‖_V."""
+    off = ridge.estimate(state) - h
+    return jnp.sqrt(dot(off, matvec(state.V.value, off)))
 
 
 def _largest(
-    problem: Problem, policy: Policy, ratio: Ratio, told: Any, horizon: int, seeds: int
+    problem: Problem, policy: Policy, ratio: Ratio, given: Any, horizon: int, seeds: int
 ) -> np.ndarray:
     """Run a policy that also keeps the largest ratio it has seen."""
+    prepare = policy.prepare
+    assert prepare is not None  # both factories make one
 
-    def params(horizon: int, vertices: np.ndarray) -> tuple[Any, Any]:
-        return params_of(policy, horizon, vertices), told
-
-    def plan(horizon: int, vertices: np.ndarray, epoch: Epoch) -> tuple[Any, np.ndarray]:
-        inner = None if policy.plan is None else policy.plan(horizon, vertices, epoch)
-        return inner, (epoch.start + epoch.length).astype(float)
+    def watched_prepare(horizon: int, vertices: np.ndarray) -> Schedule:
+        own = prepare(horizon, vertices)
+        plan = own.plan
+        assert plan is not None
+        return own._replace(
+            params=(own.params, given),
+            plan=lambda epoch: (plan(epoch), (epoch.start + epoch.length).astype(float)),
+        )
 
     init, act, update = _watching(policy.init, policy.act, policy.update, ratio)
-    watched = policy._replace(init=init, act=act, update=update, params=params, plan=plan)
+    watched = policy._replace(init=init, act=act, update=update, prepare=watched_prepare)
     result = simulate(problem, watched, horizon, seeds, rounds=[horizon], record=("policy",))
     return result.policy_state.largest
 
@@ -116,17 +123,15 @@ def _largest(
 @cache  # so that the same functions compile once
 def _watching(init: Any, act: Any, update: Any, ratio: Ratio) -> tuple[Any, Any, Any]:
     def watched_init(params: Any, vertices: Array, key: Array) -> Watched:
-        inner = init(params[0], vertices, key)
-        one = jax.tree.leaves(params[1])[-1]  # as many lanes as every number has
-        return Watched(inner, jnp.zeros(one.shape[one.ndim - 1 :], one.dtype))
+        return Watched(init(params[0], vertices, key), jnp.zeros((), vertices.dtype))
 
     def watched_act(params: Any, vertices: Array, state: Watched, epoch: Epoch) -> Array:
         return act(params[0], vertices, state.inner, epoch._replace(plan=epoch.plan[0]))
 
     def watched_update(params: Any, state: Watched, feedback: Feedback) -> Watched:
-        (own, told), (plan, rounds) = params, feedback.plan
+        (own, given), (plan, rounds) = params, feedback.plan
         inner = update(own, state.inner, feedback._replace(plan=plan))
-        now = ratio(own, told, inner, feedback.vertices, rounds)
+        now = ratio(own, given, inner, feedback.vertices, rounds)
         return Watched(inner, jnp.maximum(state.largest, now))
 
     return watched_init, watched_act, watched_update

@@ -1,29 +1,30 @@
-"""Drawing the paper's figures: regret as the paper cuts it, and a log-log panel that shows rates."""
+"""The paper's figures: regret with the paper's limits, and a log-log panel that shows rates."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from dlbjax import plot
 from dlbjax.experiments.measures import curves
-from dlbjax.result import Result
+from dlbjax.results import plot
+from dlbjax.results.result import Result
 
 
-def comparison_figure(results: Mapping[str, Result], title: str) -> Any:
-    """Two panels: linear, cut above DynLin-UCB and Lin-UCB with λ = log T; and log-log."""
+def comparison_figure(results: Mapping[str, Result], title: str) -> Figure:
+    """Plot two panels: linear, cut above DynLin-UCB and Lin-UCB with λ = log T; and log-log."""
     figure, (left, right, side) = plt.subplots(
         1, 3, figsize=(11, 4.4), layout="constrained", width_ratios=(1, 1, 0.36)
     )
     plot.regret(results, title=title, top=axis_top(results), ax=left)
     _draw_rates(results, right)
-    _one_legend(figure, [left, right], side)
+    _one_legend([left, right], side)
     return figure
 
 
-def noise_figure(by_sigma: Mapping[float, Mapping[str, Result]]) -> Any:
-    """A column of two panels for every σ."""
+def noise_figure(by_sigma: Mapping[float, Mapping[str, Result]]) -> Figure:
+    """Plot a column of two panels for each σ."""
     figure, axes = plt.subplots(
         2, len(by_sigma) + 1, figsize=(4.2 * len(by_sigma) + 1.8, 7.6), layout="constrained",
         width_ratios=[1.0] * len(by_sigma) + [0.42],
@@ -32,17 +33,17 @@ def noise_figure(by_sigma: Mapping[float, Mapping[str, Result]]) -> Any:
         plot.regret(results, title=f"Synthetic, σ = {sigma:g}", top=axis_top(results), ax=column[0])
         _draw_rates(results, column[1])
     axes[1, -1].set_axis_off()
-    _one_legend(figure, list(axes[:, :-1].flat), axes[0, -1])
+    _one_legend(list(axes[:, :-1].flat), axes[0, -1])
     return figure
 
 
-def tightness_figure(by_problem: Mapping[str, Mapping[str, Result]]) -> Any:
-    """Final regret against each thing that is changed, one line for each problem."""
+def tightness_figure(by_problem: Mapping[str, Mapping[str, Result]]) -> Figure:
+    """Plot final regret against each setting, one line per problem."""
     panels = {
         "over λ": "Ridge parameter λ",
         "over q": "Extra rounds q of every epoch",
-        "over ρ̄": "ρ̄ that is told",
-        "over looseness": "Bounds told over the tightest",
+        "over ρ̄": "ρ̄ of the bounds",
+        "over looseness": "Bounds over the tightest",
     }
     figure, axes = plt.subplots(
         1, len(panels), figsize=(13, 3.8), layout="constrained", sharey=True
@@ -65,17 +66,17 @@ def tightness_figure(by_problem: Mapping[str, Mapping[str, Result]]) -> Any:
     return figure
 
 
-def _draw_final(ax: Any, result: Result, colour: str, style: str, label: str) -> None:
+def _draw_final(ax: Axes, result: Result, colour: str, style: str, label: str) -> None:
     (values,) = result.axes.values()
     final = result.expected_regret[..., -1]
     mean = final.mean(axis=-1)
-    # Where the mean of few runs is outside their quantiles, a bar has no length.
+    # The mean of few runs can lie outside their quantiles; such a bar has no length.
     bars = np.maximum([mean - np.quantile(final, 0.1, -1), np.quantile(final, 0.9, -1) - mean], 0)
     ax.errorbar(values, mean, bars, fmt=style, color=colour, label=label, lw=1.2, ms=4, capsize=2)
 
 
 def axis_top(results: Mapping[str, Result]) -> float:
-    """Room for every curve of DynLin-UCB and for Lin-UCB with λ = log T."""
+    """An upper limit above every curve of DynLin-UCB and Lin-UCB with λ = log T."""
     kept = [
         curve.final.mean()
         for label, curve in curves(results).items()
@@ -84,8 +85,8 @@ def axis_top(results: Mapping[str, Result]) -> float:
     return 1.15 * float(np.max(kept))
 
 
-def _draw_rates(results: Mapping[str, Result], ax: Any) -> None:
-    """The last four decades of rounds on logarithmic axes, with the slopes of T and √T for the eye."""
+def _draw_rates(results: Mapping[str, Result], ax: Axes) -> None:
+    """Plot the last four decades of rounds on logarithmic axes, with the slopes of T and √T."""
     plot.regret(results, title="Logarithmic axes", scale="log", ax=ax)
     found = curves(results).values()
     rounds = next(iter(found)).rounds
@@ -101,10 +102,11 @@ def _draw_rates(results: Mapping[str, Result], ax: Any) -> None:
     ax.set(xlim=ends, ylim=(bottom, top))
 
 
-def _one_legend(figure: Any, panels: list[Any], side: Any) -> None:
-    """The curves are the same in all panels: name them once, beside them."""
+def _one_legend(panels: list[Axes], side: Axes) -> None:
+    """Replace the panels' legends, which are all the same, by one beside them."""
     handles, labels = panels[0].get_legend_handles_labels()
     for panel in panels:
-        panel.get_legend().remove()
+        if (legend := panel.get_legend()) is not None:
+            legend.remove()
     side.set_axis_off()
     side.legend(handles, labels, loc="center left", frameon=False, fontsize="small")

@@ -1,4 +1,4 @@
-"""What a result says about a policy: how much it lost, how fast that grows, where it ended up."""
+"""Measures of a policy's regret: its final value, its growth and its rate at the end."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -6,27 +6,34 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from dlbjax.result import Result
+from dlbjax.results.result import Result
 
 
 class Curve(NamedTuple):
-    """One policy with one set of hyper-parameters."""
+    """Regret of one policy with one combination of hyper-parameters.
+
+    Attributes:
+      label: name of the policy and its hyper-parameters.
+      rounds: (C,) reporting rounds.
+      expected: (seeds, C) expected regret.
+      offline: (seeds, C) offline regret.
+    """
 
     label: str
-    rounds: np.ndarray  # (C,)
-    expected: np.ndarray  # (seeds, C) expected regret
-    offline: np.ndarray  # (seeds, C) offline regret
+    rounds: np.ndarray
+    expected: np.ndarray
+    offline: np.ndarray
 
     @property
     def final(self) -> np.ndarray:
-        """Expected regret of every run after the last round."""
+        """(seeds,) Expected regret after the last round."""
         return self.expected[:, -1]
 
     @property
     def pace(self) -> float:
-        """What a round of the last tenth loses, over what one from 40 to 50 % of the rounds loses.
+        """Regret per round over the last tenth of the rounds, divided by that from 40 to 50 % of them.
 
-        1 is linear growth, less is slower: 0.69 where regret grows as √T, 0.93 for T^0.9.
+        1 is linear growth, less is sublinear: 0.69 for regret that grows as √T, 0.93 for T^0.9.
         """
         mean = self.expected.mean(axis=0)
         late, early = (self._rate(mean, end) for end in (1.0, 0.5))
@@ -34,11 +41,11 @@ class Curve(NamedTuple):
 
     @property
     def late_rate(self) -> np.ndarray:
-        """Offline regret per round of every run over the last tenth of the rounds."""
+        """(seeds,) Offline regret per round over the last tenth of the rounds."""
         return self._rate(self.offline, 1.0)
 
     def _rate(self, regret: np.ndarray, end: float) -> np.ndarray:
-        """Regret per round over a tenth of the rounds, up to a share of them."""
+        """Regret per round over the tenth of the rounds that ends at the share `end` of them."""
         first, last = (
             int(np.argmin(np.abs(self.rounds - share * self.rounds[-1])))
             for share in (end - 0.1, end)
@@ -48,7 +55,7 @@ class Curve(NamedTuple):
 
 
 def curves(results: Mapping[str, Result]) -> dict[str, Curve]:
-    """Every policy of the results with every set of its hyper-parameters, by label."""
+    """One curve per policy and combination of hyper-parameters, by label."""
     found = {}
     for name, result in results.items():
         labels = [label.replace(result.name, name, 1) for label in result.labels()]
@@ -60,7 +67,7 @@ def curves(results: Mapping[str, Result]) -> dict[str, Curve]:
 
 
 def paired(one: np.ndarray, other: np.ndarray) -> tuple[float, float]:
-    """Mean of one − other, run by run, and half of its 95 % interval (Student's t)."""
+    """Mean of one − other, run by run, and half the width of its 95 % interval (Student's t)."""
     difference = one - other
     runs = len(difference)
     if runs < 2:

@@ -1,6 +1,5 @@
-"""Running the paper's experiments and writing what they show: results, figures, tables, claims."""
+"""Run the paper's experiments and write their results, figures, tables and claims."""
 
-import importlib.metadata
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,22 +7,30 @@ from typing import Any, NamedTuple
 import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
-from dlbjax._arrays import whole_number
-from dlbjax._files import write_atomically
+from dlbjax.common.arrays import whole_number
+from dlbjax.common.files import write_atomically
+from dlbjax.engine.identity import source, versions
 from dlbjax.experiments import claims, tables
 from dlbjax.experiments.comparison import comparison, discounting
 from dlbjax.experiments.figures import comparison_figure, noise_figure, tightness_figure
 from dlbjax.experiments.measures import curves
 from dlbjax.experiments.sensitivity import sensitivity
 from dlbjax.experiments.tightness import REFERENCE, tightness
+from dlbjax.model.problems import real_world, synthetic
 from dlbjax.policies import expert
-from dlbjax.problems import real_world, synthetic
-from dlbjax.result import Result, Results, load
+from dlbjax.results.result import Result, Results, load
 
 
 class Size(NamedTuple):
-    """How large the experiments are; the paper's own by default."""
+    """The size of an experiment; by default that of the paper.
+
+    Attributes:
+      horizon: number of rounds.
+      seeds: number of runs.
+      dtype: "float64" or "float32".
+    """
 
     horizon: int = 1_000_000
     seeds: int = 50
@@ -35,7 +42,7 @@ def _on_real_data(**size: Any) -> Results:
     return comparison(problem, further={"expert": expert(problem)}, **size)
 
 
-# What is computed, each into a file of that name.
+# What to compute; each goes into a file of that name.
 EXPERIMENTS: dict[str, Callable[..., Result | Results]] = {
     "figure1": lambda **size: comparison(synthetic(sigma=0.01), **size),
     "discounting": discounting,
@@ -50,7 +57,7 @@ EXPERIMENTS: dict[str, Callable[..., Result | Results]] = {
         real_world(), extra=[0, 4, 8, 12, 16, 32], rho_bar=[0.67, 0.75, 0.9, 0.95], **size
     ),
 }
-# What is drawn, and from which of them.
+# What to plot, and from which experiments.
 FIGURES = {
     "figure1": ("figure1", "discounting"),
     "figure2": ("figure2",),
@@ -61,19 +68,19 @@ FIGURES = {
 
 
 def reproduce(figures: list[str], out: Path, size: Size, again: bool = False) -> Iterator[Path]:
-    """Make the figures one after the other, and a table of the paper's claims about them.
+    """Make the figures one after another, then a table of the paper's claims.
 
-    An experiment whose result of this size is in the folder already is not run again, and counts for
-    the claims even if its figure is not asked for.
+    Results in the folder that come from the same computation are reused, and count for the claims
+    even if their figures are not requested.
 
     Args:
-      figures: which of `FIGURES`.
-      out: folder for all that is written.
+      figures: names in `FIGURES`.
+      out: folder for all files.
       size: horizon, runs and dtype.
-      again: run experiments even if their results are there.
+      again: run experiments even if their results can be reused.
 
     Yields:
-      What is written, as soon as it is.
+      The path of each file as soon as it is complete.
     """
     whole_number("horizon", size.horizon, at_least=2)  # λ = log T must be positive
     matplotlib.use("Agg")
@@ -81,24 +88,23 @@ def reproduce(figures: list[str], out: Path, size: Size, again: bool = False) ->
     done: dict[str, Results] = {}
     for figure in figures:
         for name in FIGURES[figure]:
-            path = out / f"{name}.npz"
             if name not in done:
-                found = None if again else _finished(path, size)
+                found = None if again else _finished(name, out, size)
                 if found is None:
                     found = _as_results(EXPERIMENTS[name](**size._asdict()))
-                    found.save(path)
+                    found.save(_path(name, out))
                 done[name] = found
-            yield path
+            yield _path(name, out)
         used = {name: done[name] for name in FIGURES[figure]}
-        yield from _save_figure(_draw(figure, used), out / figure)
+        yield from _save_figure(_plot(figure, used), out / figure)
         yield _write(out / f"{figure}.md", _tables(used))
-    for name in EXPERIMENTS.keys() - done.keys():  # what earlier calls left
-        if (found := _finished(out / f"{name}.npz", size)) is not None:
+    for name in EXPERIMENTS.keys() - done.keys():  # from earlier calls
+        if (found := _finished(name, out, size)) is not None:
             done[name] = found
     yield _write(out / "claims.md", claims.table(done))
 
 
-def _draw(figure: str, results: Mapping[str, Results]) -> Any:
+def _plot(figure: str, results: Mapping[str, Results]) -> Figure:
     if figure == "figure2":
         return comparison_figure(results["figure2"], "Synthetic, ρ(A) = 0.2, λ = log T")
     if figure == "tight":
@@ -125,32 +131,45 @@ def _tables(results: Mapping[str, Results]) -> str:
     return "\n".join(parts)
 
 
-def _finished(path: Path, size: Size) -> Results | None:
-    """The results in a file, if they were made by this version at this size."""
+def _path(name: str, out: Path) -> Path:
+    return out / f"{name}.npz"
+
+
+def _finished(name: str, out: Path, size: Size) -> Results | None:
+    """The results of an experiment in the folder, if they can be reused."""
     try:
-        found = _as_results(load(path))
-        same = all(
-            result.config["versions"]["dlbjax"] == importlib.metadata.version("dlbjax")
-            and result.config["dtype"] == size.dtype
-            and result.rounds[-1] == size.horizon
-            and np.array_equal(result.seeds, np.arange(size.seeds))
-            for result in found.values()
-        )
-    except (ValueError, OSError, KeyError):
+        found = _as_results(load(_path(name, out)))
+        return found if _is_same_computation(found, size) else None
+    except (ValueError, OSError, KeyError, TypeError):
         return None
-    return found if found and same else None
+
+
+def _is_same_computation(found: Results, size: Size) -> bool:
+    """Whether running the experiment would compute these results; a KeyError if their config is incomplete.
+
+    The experiments are made of this package's code alone, so that its code, the versions of what it stands
+    on and the size determine their numbers.
+    """
+    return bool(found) and all(
+        result.config["versions"] == versions()
+        and result.config["source"] == source()
+        and result.config["dtype"] == size.dtype
+        and result.rounds[-1] == size.horizon
+        and np.array_equal(result.seeds, np.arange(size.seeds))
+        for result in found.values()
+    )
 
 
 def _as_results(found: Result | Results) -> Results:
     return Results({found.name: found}) if isinstance(found, Result) else found
 
 
-def _save_figure(figure: Any, stem: Path) -> list[Path]:
+def _save_figure(figure: Figure, stem: Path) -> list[Path]:
     """Write a figure as PNG and as PDF."""
     paths = [stem.with_suffix(".png"), stem.with_suffix(".pdf")]
     for path in paths:
         with write_atomically(path) as file:
-            # Without the date, so that the same results make the same file.
+            # No date, so that the same results give the same file.
             undated = {"CreationDate": None} if path.suffix == ".pdf" else None
             figure.savefig(file, format=path.suffix[1:], dpi=160, metadata=undated)
     plt.close(figure)

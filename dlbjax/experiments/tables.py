@@ -1,19 +1,19 @@
-"""Tables of results, as Markdown."""
+"""Tables of results in Markdown."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from dlbjax.experiments.measures import curves, paired
-from dlbjax.result import Result
+from dlbjax.results.result import Result
 
 
 def final_regret(results: Mapping[str, Result], reference: str) -> str:
-    """Expected regret after the last round, one row per policy and set of hyper-parameters.
+    """Expected regret after the last round, one row per policy and combination of hyper-parameters.
 
     Args:
       results: results by name.
-      reference: label of the curve that the others are compared with, run by run.
+      reference: label of the curve with which the others are compared, run by run.
     """
     found = curves(results)
     rows = []
@@ -42,7 +42,7 @@ def final_regret(results: Mapping[str, Result], reference: str) -> str:
 
 
 def timing(results: Mapping[str, Result]) -> str:
-    """Seconds of one core that each policy took, compilation included."""
+    """Core seconds of each policy, compilation included."""
     rows = []
     for name, result in results.items():
         seconds = float(result.config["execution"]["core seconds"])

@@ -1,4 +1,4 @@
-"""Identification: from logged actions and rewards to a system, and how sure it is."""
+"""Identification: from logged actions and rewards to a system with its uncertainty."""
 
 from dlbjax.identification.fit import Fit, identify
 from dlbjax.identification.kalman import log_likelihood

@@ -2,21 +2,31 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from dlbjax._arrays import real_array
+from dlbjax.common.arrays import real_array, short
 from dlbjax.identification.model import StateSpace
 
 _FEWEST = 10  # rounds
 _COLLINEAR = 1e-7  # share of a joint spread that still counts as a direction of its own
 _LONG_GAP = 0.1  # share of an episode
 
+# One array, or a list with one array for each episode.
+Episodes: TypeAlias = ArrayLike | Sequence[ArrayLike]
+
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Actions (N, d) and rewards (N, m) of all episodes one after another; NaN is a missing reward."""
+    """Logged data of all episodes, one episode after another.
+
+    Attributes:
+      actions: (N, d) actions.
+      rewards: (N, m) rewards, NaN where missing.
+      lengths: number of rounds of each episode.
+    """
 
     actions: np.ndarray
     rewards: np.ndarray
@@ -34,7 +44,7 @@ class Samples:
 
     @property
     def missing(self) -> int:
-        """How many rewards are missing."""
+        """Number of missing rewards."""
         return int(np.isnan(self.rewards).sum())
 
     @property
@@ -48,7 +58,7 @@ class Samples:
             yield self.actions[first : first + length], self.rewards[first : first + length]
 
     def split(self, share: float) -> tuple["Samples", np.ndarray]:
-        """The first rounds of every episode, and which rounds (N,) are not among them."""
+        """The first share of every episode, and a mask (N,) of the other rounds."""
         kept = [max(1, int(np.ceil(share * length))) for length in self.lengths]
         place = np.concatenate([np.arange(length) for length in self.lengths])
         later = place >= np.repeat(kept, self.lengths)
@@ -56,7 +66,14 @@ class Samples:
 
 
 class Units(NamedTuple):
-    """Fitted numbers are (u − u_mean)/u_scale and (y − y_mean)/y_scale."""
+    """Units of the fit: (u − u_mean)/u_scale and (y − y_mean)/y_scale.
+
+    Attributes:
+      u_mean: (d,) offset of the actions.
+      u_scale: (d,) unit of the actions.
+      y_mean: (m,) offset of the rewards.
+      y_scale: (m,) unit of the rewards.
+    """
 
     u_mean: np.ndarray
     u_scale: np.ndarray
@@ -65,7 +82,7 @@ class Units(NamedTuple):
 
     @classmethod
     def of(cls, samples: Samples, intercept: bool, scale: bool) -> "Units":
-        """Centred where there is a baseline to take up the means; spread 1 if `scale`."""
+        """Units in which samples are centred if `intercept`, and have spread 1 if `scale`."""
         u, y = samples.actions, samples.rewards
         u_mean = u.mean(axis=0) if intercept else np.zeros(samples.d)
         y_mean = np.nanmean(y, axis=0) if intercept else np.zeros(samples.m)
@@ -84,35 +101,37 @@ class Units(NamedTuple):
         )
 
     def undo(self, model: StateSpace, x: np.ndarray) -> tuple[StateSpace, np.ndarray]:
-        """A model of the scaled samples, and states of it (…, n), for the samples as they came."""
+        """A model of the scaled samples and its states (…, n), in the samples' original units."""
         B = model.B / self.u_scale
         C = self.y_scale[:, None] * model.C
         D = self.y_scale[:, None] * model.D / self.u_scale
-        # Centring the actions moves the state by where the mean action takes it.
+        # Centring the actions shifts the state by the mean action's steady state.
         shift = np.linalg.solve(np.eye(len(model.A)) - model.A, B @ self.u_mean)
         c = self.y_mean + self.y_scale * model.c - C @ shift - D @ self.u_mean
         R = self.y_scale[:, None] * model.R * self.y_scale
         return StateSpace(model.A, B, C, D, c, model.Q, R), x + shift
 
     def effects(self, value: np.ndarray) -> np.ndarray:
-        """(1 + d, m + md) the map from c and h of the scaled samples to baseline and h of ⟨value, y⟩."""
+        """(1 + d, m + md) map from c and h of the scaled samples to baseline and h of ⟨value, y⟩."""
         worth = value * self.y_scale
         to_h = np.kron(worth, np.diag(1 / self.u_scale))
         to_baseline = np.concatenate([worth, -self.u_mean @ to_h])
         return np.vstack([to_baseline, np.hstack([np.zeros((len(to_h), len(worth))), to_h])])
 
 
-def read_samples(actions: Any, rewards: Any) -> Samples:
-    """Actions (T, d) and rewards (T,) or (T, m), or lists of them, checked and put together."""
-    several = isinstance(actions, list | tuple) and bool(actions) and _dimensions(actions[0]) == 2
-    if several and not (isinstance(rewards, list | tuple) and len(rewards) == len(actions)):
-        count = len(rewards) if isinstance(rewards, list | tuple) else "one array"
-        raise ValueError(
-            f"actions are {len(actions)} episodes, so rewards must be a list of as many arrays; "
-            f"got {count}"
-        )
-    pairs = list(zip(actions, rewards, strict=True)) if several else [(actions, rewards)]
-    read = [_episode(u, y, f" of episode {i}" * several) for i, (u, y) in enumerate(pairs)]
+def read_samples(actions: Episodes, rewards: Episodes) -> Samples:
+    """Actions (T, d) and rewards (T,) or (T, m), or lists of them, checked and concatenated."""
+    if isinstance(actions, list | tuple) and actions and _dimensions(actions[0]) == 2:
+        if not (isinstance(rewards, list | tuple) and len(rewards) == len(actions)):
+            count = len(rewards) if isinstance(rewards, list | tuple) else "one array"
+            raise ValueError(
+                f"actions are {len(actions)} episodes, so rewards must be a list of as many arrays; "
+                f"got {count}"
+            )
+        pairs = enumerate(zip(actions, rewards, strict=True))
+        read = [_episode(u, y, f" of episode {i}") for i, (u, y) in pairs]
+    else:
+        read = [_episode(actions, rewards, "")]
     for i, (u, y) in enumerate(read):
         if u.shape[1] != read[0][0].shape[1] or y.shape[1] != read[0][1].shape[1]:
             raise ValueError(
@@ -129,7 +148,7 @@ def read_samples(actions: Any, rewards: Any) -> Samples:
 def check_samples(
     samples: Samples, intercept: bool, channels: Sequence[str] | None = None
 ) -> list[str]:
-    """Refuse data from which no system can be told; what to be warned of in the others."""
+    """Raise a ValueError where the data determine no system; otherwise return warnings."""
     y = samples.rewards
     if len(y) < _FEWEST:
         raise ValueError(
@@ -156,7 +175,7 @@ def check_samples(
             warnings.append(
                 f"rewards {first} to {first + length - 1} of episode {i} are missing in a row "
                 f"({length} of {len(rewards)}), so that the state there is known from the actions "
-                "only; if the system was interrupted, pass what comes before and after as two episodes"
+                "only; if the system was interrupted, pass the rounds before and after as two episodes"
             )
     return warnings
 
@@ -167,7 +186,7 @@ def _episode(actions: Any, rewards: Any, which: str) -> tuple[np.ndarray, np.nda
             f"actions{which} must have shape (T, d), one row per round; got one dimension. Write a "
             "single channel as actions[:, None]"
         )
-    u = real_array(f"actions{which}", actions, (None, None))
+    u = np.asarray(real_array(f"actions{which}", actions, (None, None)))
     try:
         y = np.asarray(rewards)
         if y.dtype.kind not in "iufb":
@@ -175,7 +194,8 @@ def _episode(actions: Any, rewards: Any, which: str) -> tuple[np.ndarray, np.nda
         y = np.array(y, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(
-            f"rewards{which} must hold real numbers in shape (T,) or (T, m), NaN where missing"
+            f"rewards{which} must hold real numbers in shape (T,) or (T, m), NaN where missing; "
+            f"got {short(rewards)}"
         ) from None
     if y.ndim not in (1, 2):
         raise ValueError(f"rewards{which} must have shape (T,) or (T, m); got shape {y.shape}")
@@ -202,7 +222,7 @@ def _dimensions(value: Any) -> int | None:
 
 
 def _check_outputs(y: np.ndarray) -> None:
-    """Outputs must not repeat each other, or their noise has no density."""
+    """Reject collinear outputs, whose noise has no density."""
     known = y[~np.isnan(y).any(axis=1)]
     if y.shape[1] > 1 and len(known) > y.shape[1]:
         apart = (known - known.mean(axis=0)) / np.maximum(known.std(axis=0), 1e-300)
@@ -213,13 +233,13 @@ def _check_outputs(y: np.ndarray) -> None:
 
 
 def _check_channels(u: np.ndarray, intercept: bool, names: list[str]) -> None:
-    """The channels, with the constant if there is a baseline, must be linearly independent."""
+    """Reject linearly dependent channels; a baseline counts as a constant channel."""
     spread = np.ptp(u, axis=0)
     constant = np.flatnonzero((spread == 0) & (intercept | ~u.any(axis=0)))
     if len(constant):
         raise ValueError(
             f"{names[constant[0]]} of the actions never changes (it is always {u[0, constant[0]]:g}), so "
-            "its effect cannot be told from the baseline; leave it out"
+            "its effect cannot be separated from the baseline; leave it out"
         )
     centred = u - u.mean(axis=0) if intercept else u
     size = np.sqrt((centred**2).sum(axis=0))
@@ -232,12 +252,12 @@ def _check_channels(u: np.ndarray, intercept: bool, names: list[str]) -> None:
         known = "constant" if intercept else "zero"
         raise ValueError(
             f"{', '.join(names[i] for i in involved)} of the actions are collinear: {total} is {known}. "
-            "Their effects cannot be told apart; leave one of them out"
+            "Their effects cannot be separated; leave one of them out"
         )
 
 
 def _longest_gap(missing: np.ndarray) -> tuple[int, int]:
-    """First place and length of the longest run of True."""
+    """Start and length of the longest gap."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], missing, [0]])))
     if len(edges) == 0:
         return 0, 0

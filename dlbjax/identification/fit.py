@@ -9,10 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from dlbjax._arrays import Array, real_array, real_number, whole_number
-from dlbjax.actions import ActionSet
-from dlbjax.bounds import Bounds
-from dlbjax.identification.data import Samples, Units, check_samples, read_samples
+from dlbjax.common.arrays import Array, real_array, real_number, whole_number
+from dlbjax.identification.data import Episodes, Samples, Units, check_samples, read_samples
 from dlbjax.identification.ho_kalman import Realisation, hankel_singular_values, realise
 from dlbjax.identification.kalman import Innovations, Rounds, innovations, log_density
 from dlbjax.identification.model import StateSpace
@@ -29,34 +27,37 @@ from dlbjax.identification.refine import maximise
 from dlbjax.identification.regression import Method, enough_rows, excitation, regress
 from dlbjax.identification.report import Report, explained, free_run, ljung_box
 from dlbjax.identification.steady import steady_covariance
-from dlbjax.problem import Problem
-from dlbjax.system import System
+from dlbjax.model.actions import ActionSet
+from dlbjax.model.bounds import Bounds
+from dlbjax.model.problem import Problem
+from dlbjax.model.system import System
 
-_POOR = 1e-5  # share of their spread by which actions must differ from what their past foretells
-_LITTLE = 0.05  # R² in free run below which the model is said to explain hardly anything
-_COLOURED = 1e-6  # p-value below which one-step errors are said to be correlated,
-_EXACT = 1e-6  # unless this is all that they leave of the rewards' variance
+# Thresholds of the warnings.
+_POOR = 1e-5  # `excitation` below which the actions are predictable from their past
+_LITTLE = 0.05  # R² in free run below which the model explains hardly anything
+_COLOURED = 1e-6  # p-value below which one-step errors are correlated,
+_EXACT = 1e-6  # unless their share of the rewards' variance is below this
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """An identified system and how sure it is.
+    """An identified system and its uncertainty.
 
     Attributes:
-      system: the system, whose noise levels are fitted and whose x1 is where the first episode starts.
-      baseline: level c that adds to every reward.
+      system: the system, with fitted noise levels; x1 is the state from which the first episode starts.
+      baseline: level c that is added to every reward.
       covariance: (1 + d, 1 + d) covariance of the estimates of the baseline and of `system.h`, the
         inverse of the information at the maximum of the likelihood; None without refinement.
-      state: (n,) the state predicted for the round after the last.
+      state: (n,) predicted state of the round after the last.
       order: number of states n.
       order_reason: why this order.
-      order_table: hold-out errors of the orders compared; empty where the order was given.
+      order_table: hold-out errors of the orders compared; empty if the order was given.
       singular_values: of the Hankel matrix; as many as the order stand out.
       report: how well the model fits.
-      warnings: what to beware of.
-      model: all outputs, where there are several; `system` weighs them into one reward.
-      x1: (E, n) the states from which the episodes start.
-      lags: past rounds that the regression used.
+      warnings: the warnings that `identify` issued.
+      model: the model of all outputs; `system` weights them into one reward.
+      x1: (E, n) states from which the episodes start.
+      lags: number p of past rounds in the regression.
     """
 
     system: System
@@ -88,19 +89,17 @@ class Fit:
 
         ρ̄ = 1 − (1−ρ)/(1+margin) and Φ̄ = Φ̄(ρ̄); the others are multiplied by 1 + margin.
         """
-        margin = real_number("margin", margin, at_least=0.0)
-        rho_bar = 1 - (1 - self.system.rho) / (1 + margin)
+        factor = 1 + float(real_number("margin", margin, at_least=0.0))
+        rho_bar = 1 - (1 - self.system.rho) / factor
         bounds = Bounds.of(Problem(self.system, actions), rho_bar)
         names = [field.name for field in dataclasses.fields(bounds)]
         widened = {
-            name: (1 + margin) * getattr(bounds, name)
-            for name in names
-            if name not in ("rho", "Phi")
+            name: factor * getattr(bounds, name) for name in names if name not in ("rho", "Phi")
         }
         return bounds.replace(**widened)
 
-    def plot_order(self, **options: Any) -> Any:
-        """Draw what speaks for the order; see `dlbjax.identification.plots.order`."""
+    def plot_order(self, **options: Any) -> np.ndarray:
+        """Draw the evidence for the order; see `dlbjax.identification.plots.order`."""
         from dlbjax.identification import plots
 
         return plots.order(self, **options)
@@ -128,8 +127,8 @@ class Fit:
 
 
 def identify(
-    actions: Any,
-    rewards: Any,
+    actions: Episodes,
+    rewards: Episodes,
     order: int | str = "auto",
     *,
     lags: int | None = None,
@@ -140,36 +139,36 @@ def identify(
     restarts: int = 3,
     seed: int = 0,
     ridge: float = 1e-8,
-    value: Array = None,
+    value: Array | None = None,
     channels: Sequence[str] | None = None,
     progress: bool | None = None,
 ) -> Fit:
     """Identify a system from logged actions and rewards.
 
     A regression on past actions and rewards and Ho and Kalman's realisation give a first estimate,
-    whatever chose the actions; maximum likelihood refines it and says how sure it is.
+    however the actions were chosen; maximum likelihood refines it and gives standard errors.
 
     Args:
       actions: (T, d), one row per round, or a list with one such array for each episode.
       rewards: (T,), or (T, m) with several outputs, NaN where missing; or a list of them.
-      order: number of states n, or "auto" to compare up to 8 on the last fifth of the data.
+      order: number of states n, or "auto" to compare up to 8 on the last fifth of every episode.
       lags: past rounds p of the regression. By default (N/(d+m))^0.4, at least what the order needs
         and at most what leaves five rounds for each coefficient.
       intercept: whether rewards have a baseline c.
       scale: whether to fit in units in which every channel has spread one; results are in the given
         units either way.
-      method: "closed_loop", or "open_loop" to regress on actions alone, which is sharper where the
-        actions were chosen without regard to the rewards.
+      method: "closed_loop", or "open_loop" to regress on actions alone, which is more precise but
+        biased if the actions depended on the rewards.
       refine: whether to maximise the likelihood. Takes memory in proportion to the data: 2·10⁵ rounds
         of three channels at order 3 take 1.5 GB.
-      restarts: starting points of the maximisation: the first estimate, one of half the lags, one by
-        the other method, and random changes of the first.
-      seed: of those random changes.
+      restarts: number of starting points of the maximisation: the first estimate, one with half the
+        lags, one by the other method, and random perturbations of the first.
+      seed: of those perturbations.
       ridge: penalty of the regression, per round and in the units of the fit.
       value: (m,) what a unit of each output is worth as a reward; ones by default.
       channels: names of the action coordinates, for messages.
-      progress: show a progress bar; by default where standard error is a terminal and the call is not
-        over within two seconds.
+      progress: whether to show a progress bar; by default if standard error is a terminal and the call
+        takes more than two seconds.
 
     Returns:
       A `Fit`. Without refinement its noise levels are rough and it has no standard errors.
@@ -188,12 +187,13 @@ def identify(
     n = None if order == "auto" else whole_number('order, unless "auto",', order, at_least=1)
     if method not in ("closed_loop", "open_loop"):
         raise ValueError(f"method must be closed_loop or open_loop; got {method!r}")
-    ridge = real_number("ridge", ridge, at_least=0.0)
+    ridge = float(real_number("ridge", ridge, at_least=0.0))
     restarts = whole_number("restarts", restarts, at_least=1)
     seed = whole_number("seed", seed, at_least=0)
     samples = read_samples(actions, rewards)
-    value = real_array("value", np.ones(samples.m) if value is None else value, (samples.m,))
-    told = check_samples(samples, intercept, channels)
+    weights = np.ones(samples.m) if value is None else value
+    value = np.asarray(real_array("value", weights, (samples.m,)))
+    issues = check_samples(samples, intercept, channels)
     if n is not None:
         check_order(n, samples)
     units = Units.of(samples, intercept, scale)
@@ -204,17 +204,17 @@ def identify(
     lags = whole_number("lags", lags, at_least=2)
     if how.closed_loop and not enough_rows(samples, lags, how):
         how = how._replace(closed_loop=False)
-        told.append(
-            "too many rewards are missing for a regression on past ones: the first estimate is from the "
-            "actions alone, which need not have been chosen without regard to the rewards. "
-            + ("It was refined all the same" if refine else "Refine it, or pass fewer lags")
+        issues.append(
+            "too many rewards are missing for a regression on past rewards: the first estimate is from the "
+            "actions alone, and biased if they depended on the rewards; "
+            + ("it was the start of the refinement" if refine else "refine it, or pass fewer lags")
         )
     table, reason = [], "as asked for"
     if n is None:
         table = compare_orders(scaled, lags, how)
         n, reason = choose_order(table)
         if n == table[-1].order:
-            told.append(
+            issues.append(
                 f"order {n} is the largest that was compared, and a higher one might predict better; "
                 "pass a higher order, more lags or more data"
             )
@@ -232,11 +232,11 @@ def identify(
     size = _state_size(model.system(value, x1[0]))
     model, x1 = model.scaled(size), size * x1
     e, likelihood, state = _filter(model, x1, samples)
-    if not refine:  # the regression knows its gain, but only a guess at the noise behind it
+    if not refine:  # the regression estimates the gain, but the noise levels are only a guess
         e = units.y_scale * starting_states(first, scaled)[1]
     report = _report(model, x1, samples, value, e, likelihood, first)
-    told += _doubts(excitation(regression, samples.d), first, report, refine)
-    for text in told:
+    issues += _issues(excitation(regression, samples.d), first, report, refine)
+    for text in issues:
         warnings.warn(text, stacklevel=2)
     return Fit(
         system=model.system(value, x1[0]),
@@ -248,7 +248,7 @@ def identify(
         order_table=tuple(table),
         singular_values=hankel_singular_values(regression),
         report=report,
-        warnings=tuple(told),
+        warnings=tuple(issues),
         model=model,
         x1=x1,
         lags=lags,
@@ -258,7 +258,7 @@ def identify(
 def _starts(
     first: Realisation, samples: Samples, lags: int, restarts: int, seed: int, how: Method
 ) -> list[Realisation]:
-    """Where to climb the likelihood from: the first estimate, others, and changes of the first."""
+    """Starting points of the maximisation: the first estimate, others, and perturbations of the first."""
     order = len(first.A)
     starts = [first]
     other = how._replace(closed_loop=not how.closed_loop)
@@ -275,10 +275,10 @@ def _starts(
 
 
 def _state_size(system: System) -> float:
-    """Units of the state, which the data leave open, that suit bounds on norms: ‖B‖ = ‖ω‖.
+    """Units of the state, which the data do not determine, that suit bounds on norms: ‖B‖ = ‖ω‖.
 
-    Where the state's noise would then exceed that of the rewards, so that it alone would set the
-    bound on both, units in which they are equal.
+    If the state's noise would then exceed that of the rewards, and alone determine the bound on both,
+    units in which they are equal.
     """
     B, omega, noise = (np.linalg.norm(a, 2) for a in (system.B, system.omega, system.state_noise))
     even = np.sqrt(omega / B) if min(omega, B) > 0 else 1.0
@@ -317,33 +317,34 @@ def _report(
         r2_one_step=explained(samples, samples.rewards - e, value),
         r2_free_run=explained(samples, free_run(model, samples, x1), value),
         whiteness=ljung_box(e @ value, samples.lengths, system.n),
-        rho=system.rho,
+        rho=float(system.rho),
         phi=float(system.phi),
         shrunk=first.radius >= 1,
     )
 
 
-def _doubts(excitation: float, first: Realisation, report: Report, refined: bool) -> list[str]:
-    doubts = []
+def _issues(excitation: float, first: Realisation, report: Report, refined: bool) -> list[str]:
+    """What is doubtful about a fit, for its warnings."""
+    issues = []
     if excitation < _POOR:
-        doubts.append(
-            "the actions can be foretold from those of the rounds before, so that immediate and "
-            "delayed effects are hard to tell apart; vary each channel from round to round"
+        issues.append(
+            "the actions can be predicted from those of earlier rounds, so that immediate and delayed "
+            "effects are hard to separate; vary each channel from round to round"
         )
     if report.shrunk:
         what = "it was the start of the refinement" if refined else "refine it, or lower the order"
-        doubts.append(
+        issues.append(
             f"the first estimate of A had spectral radius {first.radius:.4g} and was shrunk; {what}"
         )
     if report.r2_free_run < _LITTLE:
-        doubts.append(
-            f"the actions explain {max(report.r2_free_run, 0):.0%} of the rewards' ups and downs: look for "
-            "outliers, for another cause of them, and whether rows of actions and rewards belong together"
+        issues.append(
+            f"the actions explain {max(report.r2_free_run, 0):.0%} of the rewards' variance; look for "
+            "outliers and other causes, and check that row t of actions and rewards is the same round"
         )
     exact = report.r2_one_step > 1 - _EXACT
     if refined and report.whiteness < _COLOURED and not exact:
-        doubts.append(
-            f"one-step errors are correlated (p = {report.whiteness:.1g}): there is more in the data "
-            "than the model holds; try a higher order, and look for outliers and drift"
+        issues.append(
+            f"one-step errors are correlated (p = {report.whiteness:.1g}), so that the model misses "
+            "something; try a higher order, and look for outliers and drift"
         )
-    return doubts
+    return issues

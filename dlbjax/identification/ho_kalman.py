@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dlbjax.identification.regression import Regression
-from dlbjax.powers import spectral_radius
+from dlbjax.model.powers import spectral_radius
 
 _STABLE = 0.99  # spectral radius to which an unstable estimate is shrunk
 _SMALL = 1e-10  # added to the past's mean square, which is singular without noise
@@ -14,7 +14,15 @@ _SMALL = 1e-10  # added to the past's mean square, which is singular without noi
 class Realisation(NamedTuple):
     """x̂_{t+1} = A x̂_t + B u_t + F e_t, y_t = c + C x̂_t + D u_t + e_t, e ~ N(0, S).
 
-    `radius` is the spectral radius of A as it came out; at 1 and above, A was shrunk.
+    Attributes:
+      A: (n, n), shrunk to spectral radius 0.99 if the estimate was unstable.
+      B: (n, d).
+      C: (m, n).
+      D: (m, d).
+      c: (m,).
+      F: (n, m) gain.
+      S: (m, m) covariance of the innovations.
+      radius: spectral radius of A before shrinking.
     """
 
     A: np.ndarray
@@ -28,7 +36,7 @@ class Realisation(NamedTuple):
 
 
 def hankel_singular_values(regression: Regression) -> np.ndarray:
-    """Singular values of the weighted Hankel matrix: as many as the order stand out from the noise."""
+    """Singular values of the weighted Hankel matrix; as many as the order stand out from the noise."""
     return np.linalg.svd(_weighted(regression)[0], compute_uv=False)
 
 
@@ -36,13 +44,13 @@ def realise(regression: Regression, order: int) -> Realisation:
     """The system of an order whose predictions are closest to the regression's.
 
     The Hankel matrix H of the coefficients C Ā^i [B̃ F] is the product of the observability and the
-    controllability matrix. It takes the past to predictions of the future, and is approximated by a
+    controllability matrix. It maps the past to predictions of the future, and is approximated by a
     matrix of rank n in that sense: H W, with WWᵀ the mean square of the past, has the singular value
     decomposition UsVᵀ, the observability matrix is Us, and the states VᵀW⁻¹·past are of size one.
     Then A = Ā + FC and B = B̃ + FD. On inputs alone the coefficients are C A^i B, and F = 0.
 
     Note:
-      The paper takes B̃ for B. Where there is an immediate effect D, that is off by FD. See
+      The paper takes B̃ for B, which is off by FD if there is an immediate effect D. See
       dlbjax/ERRATA.md.
 
     >>> import numpy as np
@@ -55,8 +63,8 @@ def realise(regression: Regression, order: int) -> Realisation:
     D, (p, m, k) = regression.D, regression.G.shape
     if order > (most := largest_order(p, m, k)):
         raise ValueError(
-            f"order {order} is more than {p} lags can tell (at most {most}); pass more lags or a "
-            "smaller order"
+            f"order {order} is too large for {p} lags (at most {most}); pass more lags or a smaller "
+            "order"
         )
     hankel, shifted, W = _weighted(regression)
     U, s, Vt = np.linalg.svd(hankel, full_matrices=False)
@@ -68,14 +76,14 @@ def realise(regression: Regression, order: int) -> Realisation:
     if k == D.shape[1]:
         F = np.zeros((order, m))
     A = A_bar + F @ C
-    radius = spectral_radius(A)
+    radius = float(spectral_radius(A))
     if radius >= 1:
         A = A * (_STABLE / radius)
     return Realisation(A, B + F @ D, C, D, regression.c, F, regression.S, radius)
 
 
 def largest_order(lags: int, m: int, k: int) -> int:
-    """The largest order that p lags of coefficients (m, k) can tell.
+    """The largest order that p lags of coefficients (m, k) determine.
 
     >>> largest_order(10, 1, 4)
     8

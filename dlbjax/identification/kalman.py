@@ -1,10 +1,10 @@
-"""The Kalman filter in innovations form: what each reward adds to the likelihood of a model.
+"""The Kalman filter in innovations form, and the likelihood of a model.
 
 e_t = y_t − c − C x̂_t − D u_t,    S_t = C P_t Cᵀ + R,    K_t = A P_t Cᵀ S_t⁻¹,
 x̂_{t+1} = A x̂_t + B u_t + K_t e_t,    P_{t+1} = A P_t Aᵀ − K_t S_t K_tᵀ + Q.
 
 The innovations e_t are independent N(0, S_t), so that the log density of the rewards is the sum of
-theirs. An output that is missing at a round has no row in C there.
+their log densities. An output that is missing at a round has a row of zeros in C there.
 """
 
 from typing import Any, NamedTuple
@@ -13,25 +13,33 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dlbjax import _small
-from dlbjax._arrays import Array, is_traced, real_array
-from dlbjax.identification.data import Samples, read_samples
+from dlbjax.common.arrays import Array, Number, is_traced, real_array
+from dlbjax.identification.data import Episodes, Samples, read_samples
 from dlbjax.identification.model import StateSpace
-from dlbjax.system import System
+from dlbjax.model.system import System
+from dlbjax.policies.small import inverse, matmul, matvec
 
 
 class Rounds(NamedTuple):
-    """Samples as the filter takes them: all episodes one after another."""
+    """Input of the filter: the rounds of all episodes, one episode after another.
 
-    u: Array  # (N, d)
-    y: Array  # (N, m), 0 where missing
-    known: Array  # (N, m), 1.0 or 0.0 where missing
-    starts: Array  # (N,) bool, first round of an episode
-    episodes: Array  # (N,) int32, which episode
+    Attributes:
+      u: (N, d) actions.
+      y: (N, m) rewards, 0 where missing.
+      known: (N, m) 1.0, or 0.0 where a reward is missing.
+      starts: (N,) bool, whether a round is the first of its episode.
+      episodes: (N,) int32, index of the episode.
+    """
+
+    u: Array
+    y: Array
+    known: Array
+    starts: Array
+    episodes: Array
 
     @classmethod
     def of(cls, samples: Samples) -> "Rounds":
-        """All samples; inside `jax.enable_x64(True)` in float64."""
+        """The rounds of all samples, in float64 inside `jax.enable_x64(True)`."""
         starts = np.zeros(len(samples.actions), dtype=bool)
         starts[samples.starts] = True
         known = ~np.isnan(samples.rewards)
@@ -45,27 +53,35 @@ class Rounds(NamedTuple):
 
 
 class Innovations(NamedTuple):
-    """Innovations, and how likely they are; where an output is missing, e = 0 and S = 1."""
+    """Innovations and their covariances; where an output is missing, e = 0 and S = 1.
 
-    e: Array  # (N, m)
-    S: Array  # (N, m, m) covariances, or (1, m, m) where all rounds share one
-    rounds: Array  # how many rounds each S stands for
-    known: Array  # how many outputs are not missing
+    Attributes:
+      e: (N, m) innovations.
+      S: (N, m, m) covariances, or (1, m, m) where all rounds share one.
+      rounds: number of rounds that share each S.
+      known: number of outputs that are not missing.
+    """
+
+    e: Array
+    S: Array
+    rounds: Array
+    known: Array
 
 
 def log_likelihood(
     system: System | StateSpace,
-    actions: Any,
-    rewards: Any,
+    actions: Episodes,
+    rewards: Episodes,
     *,
-    baseline: Array = 0.0,
-    x1: Array = None,
-    P1: Array = None,
-) -> Array:
-    """Log density of rewards given the actions, exactly, under a system's law.
+    baseline: Number = 0.0,
+    x1: Array | None = None,
+    P1: Array | None = None,
+) -> Number:
+    """Exact log density of the rewards of a system, given the actions.
 
-    Pure JAX: `jax.grad` differentiates it with respect to every field of the system, in JAX's
-    precision of the moment. Called with plain numbers it computes in float64.
+    Under a JAX transformation, such as `jax.grad` with respect to any field of the system, it computes
+    in JAX's current precision and returns an array; called with plain numbers it computes in float64 and
+    returns a float.
 
     Args:
       system: the system, or a `StateSpace` with several outputs.
@@ -86,7 +102,9 @@ def log_likelihood(
     elif isinstance(system, StateSpace):
         model = system
     else:
-        raise ValueError(f"system must be a dlbjax.System; got {type(system).__name__}")
+        raise ValueError(
+            f"system must be a dlbjax.System or a StateSpace; got {type(system).__name__}"
+        )
     n, d, m = model.A.shape[0], model.B.shape[1], model.C.shape[0]
     samples = read_samples(actions, rewards)
     if (samples.d, samples.m) != (d, m):
@@ -117,8 +135,8 @@ def log_likelihood(
 
 def log_density(found: Innovations) -> Array:
     """Σ_t log N(e_t; 0, S_t) over the outputs that are known."""
-    e, S = found.e.T, jnp.moveaxis(found.S, 0, -1)
-    squares = jnp.sum(e * _small.matvec(_small.inverse(S), e))
+    e = found.e.reshape(len(found.S), -1, found.e.shape[1])  # (S, rounds that share it, m)
+    squares = jnp.sum(jax.vmap(inverse)(found.S) * (e.swapaxes(1, 2) @ e))
     log_dets = found.rounds * jnp.sum(jnp.linalg.slogdet(found.S)[1])
     return -0.5 * (squares + log_dets + found.known * jnp.log(2 * jnp.pi))
 
@@ -126,7 +144,7 @@ def log_density(found: Innovations) -> Array:
 def innovations(
     model: StateSpace, rounds: Rounds, x1: Array, P1: Array
 ) -> tuple[Innovations, Array]:
-    """Filter all episodes, each from its own x1 (E, n) and from P1; also the state predicted last."""
+    """Filter every episode from its own x1 (E, n) and from P1; also the last predicted state (n,)."""
     known = rounds.known
     m = known.shape[1]
     C = known[:, :, None] * model.C
@@ -138,14 +156,14 @@ def innovations(
         starts, x_start, C, R, Bu, observed = at
         x = jnp.where(starts, x_start, carry[0])
         P = jnp.where(starts, P1, carry[1])
-        AP, CP = _small.matmul(model.A, P), _small.matmul(C, P)
-        S = _small.matmul(CP, C.T) + R
-        e = observed - _small.matvec(C, x)
-        gain = _small.matmul(AP, C.T)
-        K = _small.matmul(gain, _small.inverse(S))
-        x = _small.matvec(model.A, x) + Bu + _small.matvec(K, e)
-        P = _small.matmul(AP, model.A.T) - _small.matmul(K, gain.T) + model.Q
-        return (x, (P + P.T) / 2), (e, S)
+        AP, CP = matmul(model.A, P), matmul(C, P)
+        S = matmul(CP, C.T) + R
+        e = observed - matvec(C, x)
+        APC = matmul(AP, C.T)
+        K = matmul(APC, inverse(S))
+        x_next = matvec(model.A, x) + Bu + matvec(K, e)
+        P_next = matmul(AP, model.A.T) - matmul(K, APC.T) + model.Q
+        return (x_next, (P_next + P_next.T) / 2), (e, S)
 
     (state, _), (e, S) = jax.lax.scan(
         step, (x1[0], P1), (rounds.starts, x1[rounds.episodes], C, R, Bu, observed)

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dlbjax._arrays import Array, namespace
-from dlbjax.system import System
+from dlbjax.common.arrays import Array, Number, namespace
+from dlbjax.model.system import System
 
 
 class StateSpace(NamedTuple):
@@ -13,21 +13,30 @@ class StateSpace(NamedTuple):
 
     With one output, C = ωᵀ, D = θᵀ and c = 0 this is a `System`.
 
+    Attributes:
+      A: (n, n).
+      B: (n, d).
+      C: (m, n).
+      D: (m, d).
+      c: (m,) baseline.
+      Q: (n, n) covariance of the state noise.
+      R: (m, m) covariance of the reward noise.
+
     >>> import dlbjax as dlb
     >>> StateSpace.of(dlb.problems.synthetic().system).h.round(4)
     array([[0.5625, 0.5   , 0.1111]])
     """
 
-    A: Array  # (n, n)
-    B: Array  # (n, d)
-    C: Array  # (m, n)
-    D: Array  # (m, d)
-    c: Array  # (m,)
-    Q: Array  # (n, n)
-    R: Array  # (m, m)
+    A: Array
+    B: Array
+    C: Array
+    D: Array
+    c: Array
+    Q: Array
+    R: Array
 
     @classmethod
-    def of(cls, system: System, baseline: Array = 0.0) -> "StateSpace":
+    def of(cls, system: System, baseline: Number = 0.0) -> "StateSpace":
         """A system as a model of one output."""
         xp = namespace(system.omega, system.theta, system.reward_noise, baseline)
         return cls(
@@ -42,16 +51,16 @@ class StateSpace(NamedTuple):
 
     @property
     def h(self) -> Array:
-        """(m, d) D + C (I − A)⁻¹ B, what each output settles at per unit of a constant action."""
+        """(m, d) D + C (I − A)⁻¹ B, the steady-state effect of a constant action on each output."""
         xp = namespace(*self)
         return self.D + self.C @ xp.linalg.solve(xp.eye(len(self.A)) - self.A, self.B)
 
     def scaled(self, factor: float) -> "StateSpace":
-        """The same model with its state in other units, factor·x."""
+        """The same model with the state factor·x."""
         return self._replace(B=factor * self.B, C=self.C / factor, Q=factor**2 * self.Q)
 
     def system(self, value: np.ndarray, x1: np.ndarray) -> System:
-        """The system whose reward is ⟨value, y − c⟩, from a given state."""
+        """The system whose reward is ⟨value, y − c⟩, started from x1."""
         return System(
             self.A, self.B, self.C.T @ value, self.D.T @ value,
             state_noise=self.Q, reward_noise=np.sqrt(value @ self.R @ value), x1=x1,

@@ -15,10 +15,13 @@ _TOLERANCE = 0.01
 
 
 class Candidate(NamedTuple):
-    """Root mean squared errors on the rounds held out, in units of the rewards' spread.
+    """Root mean squared errors on the held-out rounds, in units of the rewards' spread.
 
-    `one_step` predicts a reward from all rewards before it, `free_run` from those not held out;
-    `held_out` is the number of rounds.
+    Attributes:
+      order: number of states.
+      one_step: error of predicting a reward from all rewards before it.
+      free_run: error of predicting it from the rewards that are not held out.
+      held_out: number of held-out rounds.
     """
 
     order: int
@@ -28,7 +31,7 @@ class Candidate(NamedTuple):
 
 
 def check_order(order: int, samples: Samples) -> None:
-    """Refuse an order with so many free parameters that the data could not tell them."""
+    """Raise a ValueError if an order has too many free parameters for the data."""
     d, m = samples.d, samples.m
     free = order * (d + 2 * m) + m * d + m  # up to a change of the state's coordinates
     known = samples.rewards.size - samples.missing
@@ -40,10 +43,10 @@ def check_order(order: int, samples: Samples) -> None:
 
 
 def default_lags(samples: Samples, order: int | None, closed_loop: bool) -> int:
-    """P = (N/(d+m))^{0.4}: cutting off the regression costs less and less, coefficients always cost.
+    """p = (N/(d+m))^{0.4}, as truncation costs less with every lag and coefficients always cost.
 
-    At least what the order needs (None: up to 8, if the data allow), at most what leaves five rounds
-    for each coefficient.
+    At least as many as the order needs (None: up to 8, if the data allow), at most as many as leave five
+    rounds for each coefficient.
 
     >>> import numpy as np
     >>> samples = Samples(np.zeros((20_000, 3)), np.zeros((20_000, 1)), (20_000,))
@@ -84,8 +87,8 @@ def compare_orders(samples: Samples, lags: int, method: Method) -> list[Candidat
         found = realise(regression, order)
         x1 = np.zeros((len(samples.lengths), order))
         errors = [
-            (samples.rewards - predict(found, found.F, samples, heard, x1))[scored] / spread
-            for heard in (known, known & ~later)
+            (samples.rewards - predict(found, found.F, samples, used, x1))[scored] / spread
+            for used in (known, known & ~later)
         ]
         one_step, free_run = (float(np.sqrt(np.mean(e**2))) for e in errors)
         table.append(Candidate(order, one_step, free_run, int(scored.sum())))
@@ -95,8 +98,8 @@ def compare_orders(samples: Samples, lags: int, method: Method) -> list[Candidat
 def choose_order(table: list[Candidate]) -> tuple[int, str]:
     """The smallest order that predicts nearly as well as the best, and a sentence on why.
 
-    Nearly: within 1 %, or within 1/(2√n) where n rounds are held out and that is more, as errors over
-    few rounds differ by chance.
+    Nearly means within 1 %, or within 1/(2√n) if that is more, for n held-out rounds: errors over few
+    rounds differ by chance.
 
     >>> tried = [Candidate(1, 0.3, 0.4, 900), Candidate(2, 0.1, 0.2, 900), Candidate(3, 0.1, 0.199, 900)]
     >>> choose_order(tried)[0]

@@ -7,33 +7,42 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
 
-from dlbjax._arrays import Array
+from dlbjax.common.arrays import Array
 from dlbjax.identification.data import Samples
 from dlbjax.identification.ho_kalman import Realisation
 from dlbjax.identification.model import StateSpace
 from dlbjax.identification.predict import starting_states
 
-_SMALL_NOISE = 1e-6  # standard deviation, in units of the fit, that noise starts from at least
+_SMALL_NOISE = 1e-6  # least standard deviation of the initial noise, in units of the fit
 
 
 class Parameters(NamedTuple):
-    """Free parameters: every value of them is a stable system with positive noise.
+    """Free parameters: all their values are stable systems with positive noise.
 
     A = M L⁻ᵀ with L Lᵀ = I + MᵀM has ‖A‖₂ < 1. No stable system is left out, as each has a realisation
     with ‖A‖₂ < 1: the coordinates in which the solution of P = APAᵀ + I becomes the identity.
+
+    Attributes:
+      M: (n, n) determines A.
+      B: (n, d).
+      C: (m, n).
+      D: (m, d).
+      c: (m,) baseline.
+      Q_root: (n, n) root of Q, of which only the lower triangle is used.
+      R_root: (m, m) root of R, of which only the lower triangle is used, with logarithms on the diagonal.
     """
 
-    M: Array  # (n, n)
-    B: Array  # (n, d)
-    C: Array  # (m, n)
-    D: Array  # (m, d)
-    c: Array  # (m,)
-    Q_root: Array  # (n, n), of which the lower triangle counts
-    R_root: Array  # (m, m), of which the lower triangle counts; logarithms on the diagonal
+    M: Array
+    B: Array
+    C: Array
+    D: Array
+    c: Array
+    Q_root: Array
+    R_root: Array
 
     @classmethod
     def of(cls, found: Realisation) -> "Parameters":
-        """Those of a realisation with ‖A‖₂ < 1, and a guess at how its S is divided into Q and R."""
+        """Parameters of a realisation with ‖A‖₂ < 1, with a guess at how S splits into Q and R."""
         n, m = len(found.A), len(found.C)
         L_inverse = np.linalg.cholesky(np.eye(n) - found.A.T @ found.A)  # of M = ALᵀ
         S = found.S + _SMALL_NOISE**2 * np.eye(m)
@@ -64,14 +73,14 @@ model_of = jax.jit(Parameters.model)
 
 
 def places(parameters: Parameters, name: str) -> np.ndarray:
-    """Which entries of the flat parameters belong to a field."""
+    """Mask of the entries of the flat parameters that belong to a field."""
     return np.concatenate(
         [np.full(np.size(leaf), field == name) for field, leaf in parameters._asdict().items()]
     )
 
 
 def start(found: Realisation, samples: Samples) -> tuple[Parameters, np.ndarray]:
-    """Parameters and x1 (E, n) of a realisation, with the noise that its one-step errors show."""
+    """Parameters and x1 (E, n) of a realisation, with the noise of its one-step errors."""
     x1, errors = starting_states(found, samples)
     errors = errors[~np.isnan(errors).any(axis=1)]
     T = np.linalg.cholesky(scipy.linalg.solve_discrete_lyapunov(found.A, np.eye(len(found.A))))
@@ -82,7 +91,7 @@ def start(found: Realisation, samples: Samples) -> tuple[Parameters, np.ndarray]
 
 
 def rough(found: Realisation, samples: Samples) -> tuple[StateSpace, np.ndarray]:
-    """The model and x1 (E, n) from which the likelihood would be climbed."""
+    """The model and x1 (E, n) from which the maximisation would start."""
     parameters, x1 = start(found, samples)
     with jax.enable_x64(True):
         return jax.tree.map(np.asarray, model_of(parameters)), x1

@@ -4,16 +4,17 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
 
 _SHOWN = 12
 
 
-def order(fit: Any, axes: Any = None) -> Any:
-    """Singular values, and the errors on held-out data where orders were compared.
+def order(fit: Any, axes: Axes | np.ndarray | None = None) -> np.ndarray:
+    """Singular values, and the errors on held-out data if orders were compared.
 
     Args:
-      fit: what `dlbjax.identify` returned.
-      axes: two axes to draw into, one where the order was given; new ones by default.
+      fit: a `Fit`.
+      axes: two axes to draw into, one if the order was given; new ones by default.
 
     Returns:
       The axes, as an array.
@@ -21,7 +22,7 @@ def order(fit: Any, axes: Any = None) -> Any:
     panels = 2 if fit.order_table else 1
     if axes is None:
         _, axes = plt.subplots(1, panels, figsize=(4.2 * panels, 3.4), layout="constrained")
-    axes = np.atleast_1d(axes)
+    axes = np.atleast_1d(np.asarray(axes))
     if len(axes) < panels:
         raise ValueError(f"axes must hold {panels} axes, one for each panel; got {len(axes)}")
     values = fit.singular_values[:_SHOWN]

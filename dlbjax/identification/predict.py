@@ -1,4 +1,4 @@
-"""Predictions of rewards by a filter with a constant gain, and the states it best starts from."""
+"""Predictions of rewards by a filter with a constant gain, and its best starting states."""
 
 import numpy as np
 
@@ -11,17 +11,17 @@ def predict(
     model: StateSpace | Realisation,
     F: np.ndarray,
     samples: Samples,
-    heard: np.ndarray,
+    used: np.ndarray,
     x1: np.ndarray,
 ) -> np.ndarray:
-    """Predictions (N, m) from x̂_{t+1} = A x̂_t + B u_t + F e_t, where e_t = 0 at rounds not heard.
+    """Predictions (N, m) from x̂_{t+1} = A x̂_t + B u_t + F e_t, where e_t = 0 at rounds not used.
 
     Args:
       model: A, B, C, D and c.
       F: (n, m) gain.
       samples: actions and rewards.
-      heard: (N,) at which rounds the rewards, which must be known there, move the state. At none of
-        them: a free run.
+      used: (N,) whether the reward of a round, which must be known, corrects the state; a free run
+        uses none.
       x1: (E, n) states from which the episodes start.
 
     >>> import dlbjax as dlb
@@ -33,20 +33,20 @@ def predict(
     A, B, C, D, c = model[:5]
     direct = samples.actions @ D.T + c
     driven = samples.actions @ B.T
-    driven[heard] += (samples.rewards - direct)[heard] @ F.T
+    driven[used] += (samples.rewards - direct)[used] @ F.T
     A_bar = A - F @ C
-    states = np.empty((len(heard), len(A)))
+    states = np.empty((len(used), len(A)))
     for first, length, x in zip(samples.starts, samples.lengths, x1, strict=True):
-        for t, hears in enumerate(heard[first : first + length].tolist(), first):
+        for t, corrects in enumerate(used[first : first + length].tolist(), first):
             states[t] = x
-            x = (A_bar if hears else A) @ x + driven[t]
+            x = (A_bar if corrects else A) @ x + driven[t]
     return direct + states @ C.T
 
 
 def starting_states(found: Realisation, samples: Samples) -> tuple[np.ndarray, np.ndarray]:
-    """The states (E, n) that make the squared one-step errors least, and those errors (N, m).
+    """The states (E, n) that minimise the squared one-step errors, and those errors (N, m).
 
-    Predictions are linear in the state an episode starts from: n + 1 runs of the filter tell all.
+    Predictions are affine in the state an episode starts from, so n + 1 predictions determine them all.
     """
     n, E = len(found.A), len(samples.lengths)
     known = ~np.isnan(samples.rewards).any(axis=1)

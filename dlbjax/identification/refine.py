@@ -1,7 +1,7 @@
-"""Maximum likelihood: from Ho and Kalman's estimate to the system the data make most likely.
+"""Maximum likelihood, started from Ho and Kalman's estimate.
 
 Fisher scoring takes about ten steps where a quasi-Newton method takes hundreds, and its information
-matrix says how sure the estimate is.
+matrix gives the covariance of the estimate.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from tqdm.auto import tqdm
 
-from dlbjax._arrays import Array
+from dlbjax.common.arrays import Array
 from dlbjax.identification.data import Samples
 from dlbjax.identification.ho_kalman import Realisation
 from dlbjax.identification.kalman import Rounds, log_density
@@ -27,11 +27,17 @@ _STEPS = 60  # or after this many
 
 
 class Refined(NamedTuple):
-    """The most likely model, the states its episodes start from, and how sure its effects are."""
+    """The maximum-likelihood estimate.
+
+    Attributes:
+      model: the model.
+      x1: (E, n) states from which the episodes start.
+      covariance: (m + md, m + md) of c and of the (m, d) array h, row by row.
+    """
 
     model: StateSpace
-    x1: np.ndarray  # (E, n)
-    covariance: np.ndarray  # (m + md, m + md) of c and of the (m, d) array h, row by row
+    x1: np.ndarray
+    covariance: np.ndarray
 
 
 def maximise(
@@ -41,10 +47,10 @@ def maximise(
     intercept: bool,
     progress: bool | None = None,
 ) -> Refined:
-    """Climb the likelihood from several starts, and keep the best.
+    """Maximise the likelihood from several starts, and keep the best.
 
-    Each episode starts from N(x1, P) with its own x1, which is fitted, and with P the covariance that
-    the filter tends to, so that its gain is constant unless rewards are missing.
+    Each episode starts from N(x1, P) with its own x1, which is fitted, and the filter's steady-state
+    covariance P, so that the gain is constant unless rewards are missing.
     """
     found = []
     with (
@@ -58,7 +64,7 @@ def maximise(
         for realisation in realisations:
             at, x1 = jax.tree.map(jnp.asarray, start(realisation, samples))
             found.append(_climb(at, x1, data, intercept, bar))
-        parameters, x1, value, spread = max(found, key=lambda lane: lane[2])
+        parameters, x1, value, spread = max(found, key=lambda climbed: climbed[2])
         if not np.isfinite(value):
             raise ValueError(
                 "the likelihood is not finite at any starting point; pass refine=False, a smaller "
@@ -72,7 +78,7 @@ def maximise(
 def _climb(
     at: Parameters, x1: Array, data: Rounds | Blocks, intercept: bool, bar: tqdm
 ) -> tuple[Parameters, Array, float, np.ndarray]:
-    """Where a start leads: parameters, x1, log-likelihood, and the covariance of the parameters."""
+    """Fisher scoring from one start: parameters, x1, log-likelihood, covariance of the parameters."""
     fixed, logs = places(at, "c") & (not intercept), places(at, "R_root")
     value = -np.inf
     for _ in range(_STEPS):
@@ -95,7 +101,7 @@ def _climb(
 def _moved(
     at: Parameters, x1: Array, step: Array, data: Rounds | Blocks
 ) -> tuple[Parameters, Array, Array]:
-    """Where a step leads, and the log-likelihood there."""
+    """Parameters and x1 after a step, and their log-likelihood."""
     flat, unravel = ravel_pytree(at)
     at = unravel(flat + step[: len(flat)])
     x1 = x1 + step[len(flat) :].reshape(x1.shape)
@@ -104,10 +110,10 @@ def _moved(
 
 @jax.jit
 def _slope_of_effects(parameters: Parameters) -> Array:
-    """(m + md, p) derivative of c and h."""
+    """(m + md, p) Jacobian of c and h."""
     flat, unravel = ravel_pytree(parameters)
 
-    def effects(flat: Array) -> Array:
+    def effects(flat: jax.Array) -> jax.Array:
         model = unravel(flat).model()
         return jnp.concatenate([model.c, model.h.ravel()])
 

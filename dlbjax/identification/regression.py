@@ -4,8 +4,8 @@ In its predictive form a system is an infinite regression without hidden state,
 
     y_t = c + D u_t + Σ_{i≥1} C Ā^{i−1} (B̃ u_{t−i} + F y_{t−i}) + e_t,    Ā = A − FC,  B̃ = B − FD,
 
-with F the gain of its Kalman filter and e_t white, whatever chose the actions: the closed loop. Ā^i
-dies out, so that p lags suffice. On inputs alone, y_t = c + D u_t + Σ C A^{i−1} B u_{t−i} + noise, the
+with F the gain of its Kalman filter and e_t white, however the actions are chosen: the closed loop. Ā^i
+vanishes, so that p lags suffice. On inputs alone, y_t = c + D u_t + Σ C A^{i−1} B u_{t−i} + noise, the
 noise is coloured and the actions must not depend on the rewards: the open loop.
 """
 
@@ -17,7 +17,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from dlbjax.identification.data import Samples
 
-_ROWS = 65_536  # of the regression, held in memory at a time
+_ROWS = 65_536  # of the regression, in memory at a time
 
 
 class Method(NamedTuple):
@@ -108,12 +108,12 @@ def enough_rows(samples: Samples, lags: int, method: Method) -> bool:
 
 
 def coefficients(lags: int, d: int, k: int) -> int:
-    """How many coefficients each output's regression has."""
+    """Number of coefficients of each output's regression."""
     return 1 + d + lags * k
 
 
 def excitation(regression: Regression, d: int) -> float:
-    """The least share of an action coordinate's mean square that its own past does not foretell.
+    """The least share of an action coordinate's mean square that past actions do not predict.
 
     >>> import numpy as np
     >>> u = np.tile([0.0, 1.0, -1.0], 10)[:, None]                      # of period three
@@ -131,7 +131,7 @@ def excitation(regression: Regression, d: int) -> float:
 
 
 def _tables(samples: Samples, lags: int, closed_loop: bool) -> Iterator[np.ndarray]:
-    """The rows of the regression in which nothing is missing, some at a time."""
+    """The rows of the regression without missing rewards, in batches."""
     for u, y in samples.episodes():
         for first in range(lags, len(u), _ROWS):
             table = _table(u, y, first, min(first + _ROWS, len(u)), lags, closed_loop)

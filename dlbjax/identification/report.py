@@ -20,15 +20,15 @@ class Report(NamedTuple):
       samples: number of rounds.
       missing: number of missing rewards.
       log_likelihood: of the rewards, each episode started from N(x1, P) with its fitted x1 and the
-        covariance P that the filter tends to.
+        filter's steady-state covariance P.
       r2_one_step: share of the reward's variance explained by predicting one round ahead.
-      r2_free_run: the same by the actions alone, from the first round on.
+      r2_free_run: share explained by the actions alone, from the first round on.
       whiteness: p-value of Ljung and Box's test that the one-step errors are uncorrelated; a small
-        one says that there is more to predict, as with too small an order.
+        value means that the model misses something, as with too small an order.
       rho: spectral radius of A.
       phi: Φ(A), infinite for a nilpotent A.
-      shrunk: whether the first estimate of A was unstable and was shrunk. With refinement that was
-        the starting point only.
+      shrunk: whether the first estimate of A was unstable and was shrunk; with refinement that
+        concerns the starting point only.
     """
 
     samples: int
@@ -52,19 +52,19 @@ def explained(samples: Samples, predicted: np.ndarray, value: np.ndarray) -> flo
 
 def free_run(model: StateSpace, samples: Samples, x1: np.ndarray) -> np.ndarray:
     """Predictions (N, m) from the actions alone."""
-    unheard = np.zeros(len(samples.actions), dtype=bool)
-    return predict(model, np.zeros((len(model.A), samples.m)), samples, unheard, x1)
+    unused = np.zeros(len(samples.actions), dtype=bool)
+    return predict(model, np.zeros((len(model.A), samples.m)), samples, unused, x1)
 
 
 def ljung_box(errors: np.ndarray, lengths: Sequence[int], fitted: int) -> float:
-    """P-value of Ljung and Box's Q = Σ_k N_k r_k² over 20 lags, which is χ² where errors are white.
+    """p-value of Ljung and Box's Q = Σ_k N_k r_k² over 20 lags, which is χ² if errors are white.
 
     r_k is the correlation of the N_k pairs of errors k rounds apart.
 
     Args:
       errors: one-step errors; NaN where missing.
-      lengths: of the episodes; no pair reaches from one into the next.
-      fitted: degrees of freedom taken off for what was fitted.
+      lengths: of the episodes; both errors of a pair are from the same episode.
+      fitted: degrees of freedom subtracted for fitted parameters.
     """
     known = ~np.isnan(errors)
     episodes = np.repeat(np.arange(len(lengths)), lengths)

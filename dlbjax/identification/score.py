@@ -1,4 +1,4 @@
-"""Gradient and information of the likelihood, and the steps they suggest.
+"""Gradient and information of the likelihood, and steps of Fisher scoring.
 
 With J_t = ∂e_t/∂φ, W_t = S_t⁻¹ and v_t = W_t e_t, the gradient of the log-likelihood and Fisher's
 information are
@@ -6,7 +6,7 @@ information are
     g = −Σ J_tᵀ v_t + ½ Σ ⟨v_t v_tᵀ − W_t, ∂S_t⟩,      I = Σ J_tᵀ W_t J_t + ½ Σ tr(W_t ∂S_t W_t ∂S_t),
 
 and a step of Fisher scoring is (I + λ diag I)⁻¹ g. A change of the state's coordinates does not change
-the likelihood, so that I is singular; λ > 0 keeps a step from going that way.
+the likelihood, so that I is singular; λ > 0 keeps steps out of those directions.
 """
 
 from typing import NamedTuple
@@ -17,28 +17,36 @@ import numpy as np
 import scipy.linalg
 from jax.flatten_util import ravel_pytree
 
-from dlbjax import _small
-from dlbjax._arrays import Array
+from dlbjax.common.arrays import Array
 from dlbjax.identification.kalman import Innovations, Rounds, innovations
 from dlbjax.identification.parameters import Parameters
 from dlbjax.identification.steady import Blocks, steady_covariance, steady_innovations
+from dlbjax.policies.small import inverse
 
 _DAMPING = np.array([1e-4, 1e-3, 3e-3, 1e-2, 0.1, 1.0, 10.0, 1e3])  # λ
 _NO_INFORMATION = 1e-9  # eigenvalues of I, scaled to a diagonal of ones, that count as zero
 
 
 class Score(NamedTuple):
-    """Gradient and information of the parameters φ (p,) and of x1 (E, n), in blocks."""
+    """Gradient and information of the parameters φ (p,) and of x1 (E, n), in blocks.
 
-    g: Array  # (p,)
-    g_x: Array  # (E, n)
-    info: Array  # (p, p)
-    info_xp: Array  # (E, n, p)
-    info_xx: Array  # (E, n, n)
+    Attributes:
+      g: (p,) gradient in φ.
+      g_x: (E, n) gradient in x1.
+      info: (p, p) information of φ.
+      info_xp: (E, n, p) information of x1 and φ.
+      info_xx: (E, n, n) information of x1; that of two episodes is zero.
+    """
+
+    g: Array
+    g_x: Array
+    info: Array
+    info_xp: Array
+    info_xx: Array
 
 
 def innovations_at(parameters: Parameters, x1: Array, data: Rounds | Blocks) -> Innovations:
-    """Innovations of a model, with each episode started from N(x1, P) for the filter's steady P."""
+    """Innovations of a model, each episode started from N(x1, P) with the steady-state covariance P."""
     model = parameters.model()
     if isinstance(data, Blocks):
         return steady_innovations(model, data, x1)
@@ -52,14 +60,14 @@ def score_at(parameters: Parameters, x1: Array, data: Rounds | Blocks) -> Score:
     p, (E, n) = len(flat), x1.shape
 
     def moved(step: Array) -> tuple[Array, Array]:
-        # No reward depends on the starts of two episodes, so that all are moved at once.
+        # Each reward depends on the start of one episode, so all starts can be moved at once.
         found = innovations_at(unravel(flat + step[:p]), x1 + step[p:], data)
         return found.e, found.S
 
     found = innovations_at(parameters, x1, data)
     J, dS = jax.jacfwd(moved)(jnp.zeros(p + n))  # (N, m, p + n) and (N or 1, m, m, p + n)
     m = J.shape[1]
-    W = jnp.moveaxis(_small.inverse(jnp.moveaxis(found.S, 0, -1)), -1, 0)
+    W = jax.vmap(inverse)(found.S)
     WJ = jnp.einsum("tij,tjp->tip", jnp.broadcast_to(W, (len(J), m, m)), J)
     v = jnp.einsum("tij,tj->ti", jnp.broadcast_to(W, (len(J), m, m)), found.e)
     vv = (v[:, :, None] * v[:, None, :]).reshape(len(W), -1, m, m).sum(axis=1)
@@ -80,10 +88,10 @@ def score_at(parameters: Parameters, x1: Array, data: Rounds | Blocks) -> Score:
 
 
 def damped_steps(score: Score, fixed: np.ndarray, logs: np.ndarray) -> np.ndarray:
-    """Steps (λ, p + En), the last of which is none at all, so that nothing is ever lost.
+    """One step (p + En,) for each λ, and a last one of zeros so that the likelihood never falls.
 
-    None changes the reward noise by more than a factor of e: where errors are much larger than the
-    model allows, the linear step in the logarithm of their size overshoots by far.
+    Steps change the reward noise by at most a factor of e: where errors are much larger than the model
+    allows, the linear step in the logarithm of their size overshoots by far.
     """
     scale, values, vectors = _information(score, fixed)
     g = np.nan_to_num(np.concatenate([score.g, score.g_x.ravel()]))
@@ -94,9 +102,9 @@ def damped_steps(score: Score, fixed: np.ndarray, logs: np.ndarray) -> np.ndarra
 
 
 def covariance(score: Score, fixed: np.ndarray) -> np.ndarray:
-    """Covariance (p, p) of the parameters, up to the directions of which nothing is known.
+    """Covariance (p, p) of the parameters, without the directions that have no information.
 
-    Those are changes of the state's coordinates; h does not feel them.
+    Those are changes of the state's coordinates, on which h does not depend.
     """
     scale, values, vectors = _information(score, fixed)
     kept = values > _NO_INFORMATION

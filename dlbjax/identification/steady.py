@@ -1,9 +1,9 @@
-"""The filter in its steady state, with all blocks of rounds side by side.
+"""The filter in its steady state, in parallel over blocks of rounds.
 
-Started from the covariance P that the filter tends to, its gain K and the covariance S of the
+Started from its steady-state covariance P, the filter's gain K and the covariance S of the
 innovations are constant, and x̂_{t+1} = (A − KC) x̂_t + (B − KD) u_t + K(y_t − c) is a linear recursion.
-It is run over about √N blocks of √N rounds in parallel, each from zero; then from block to block with
-(A − KC)^L; what the states at the starts of the blocks add to the innovations is put in last.
+It is computed over about √N blocks of √N rounds in parallel, each from zero; then from block to block
+with (A − KC)^L; last, the effect of the states at the starts of the blocks on the innovations is added.
 """
 
 import math
@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dlbjax._arrays import Array
+from dlbjax.common.arrays import Array
 from dlbjax.identification.data import Samples
 from dlbjax.identification.kalman import Innovations
 from dlbjax.identification.model import StateSpace
@@ -22,17 +22,25 @@ _DOUBLINGS = 16  # 2^16 steps of the Riccati recursion
 
 
 class Blocks(NamedTuple):
-    """Samples without missing rewards, cut into K blocks of L rounds; no block holds two episodes."""
+    """Samples without missing rewards, cut into K blocks of L rounds; no block holds two episodes.
 
-    u: Array  # (L, K, d), padded with 0 at the end of an episode
-    y: Array  # (L, K, m)
-    known: Array  # (L, K, 1), 1.0 or 0.0 where padded
-    starts: Array  # (K,) bool, first block of an episode
-    episode: Array  # (K,) int32
+    Attributes:
+      u: (L, K, d) actions, padded with 0 at the end of an episode.
+      y: (L, K, m) rewards, padded likewise.
+      known: (L, K, 1) 1.0, or 0.0 where padded.
+      starts: (K,) bool, whether a block is the first of its episode.
+      episode: (K,) int32, index of the episode.
+    """
+
+    u: Array
+    y: Array
+    known: Array
+    starts: Array
+    episode: Array
 
     @classmethod
     def of(cls, samples: Samples) -> "Blocks":
-        """All samples; inside `jax.enable_x64(True)` in float64."""
+        """The blocks of all samples, in float64 inside `jax.enable_x64(True)`."""
         L = math.isqrt(max(samples.lengths) - 1) + 1
         counts = [-(-length // L) for length in samples.lengths]
         slot = np.concatenate([np.arange(length) for length in samples.lengths])
@@ -52,14 +60,14 @@ class Blocks(NamedTuple):
 
     @property
     def episodes(self) -> Array:
-        """(LK,) episode of every row of the innovations."""
+        """(LK,) index of the episode of every row of the innovations."""
         return jnp.tile(self.episode, self.u.shape[0])
 
 
 def steady_covariance(model: StateSpace) -> Array:
     """P = APAᵀ − APCᵀ(CPCᵀ + R)⁻¹CPAᵀ + Q, by the structure-preserving doubling algorithm.
 
-    k doublings give what 2^k steps of the recursion from P = 0 give.
+    k doublings equal 2^k steps of the recursion from P = 0.
     """
     n = model.A.shape[0]
 
@@ -75,7 +83,7 @@ def steady_covariance(model: StateSpace) -> Array:
 
 
 def steady_innovations(model: StateSpace, blocks: Blocks, x1: Array) -> Innovations:
-    """What `innovations` gives from x1 (E, n) and P1 = P, in another order, with zeros where padded."""
+    """`innovations` from x1 (E, n) and P1 = P, in another order and with zeros where padded."""
     P = steady_covariance(model)
     S = model.C @ P @ model.C.T + model.R
     K = jnp.linalg.solve(S, model.C @ P @ model.A.T).T
@@ -83,10 +91,10 @@ def steady_innovations(model: StateSpace, blocks: Blocks, x1: Array) -> Innovati
     observed = blocks.y - model.c - blocks.u @ model.D.T
     driven = blocks.u @ model.B.T + observed @ K.T
 
-    def within(x: Array, v: Array) -> tuple[Array, Array]:
+    def within(x: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array]:
         return x @ A.T + v, x
 
-    def power(AL: Array, _: None) -> tuple[Array, Array]:
+    def power(AL: jax.Array, _: None) -> tuple[jax.Array, jax.Array]:
         return AL @ A, AL
 
     def across(x: Array, at: tuple[Array, ...]) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""Policies in charge of something real, one round at a time."""
+"""Policies that run a real campaign, one round at a time."""
 
 from dlbjax.live.agent import Agent
 

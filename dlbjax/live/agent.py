@@ -1,4 +1,4 @@
-"""`Agent`: a policy that is asked what to play, and told what it earned."""
+"""`Agent`: a policy that runs a real campaign through `ask` and `tell`."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,58 +7,60 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dlbjax._arrays import real_number, whole_number
-from dlbjax.actions import ActionSet
-from dlbjax.engine.fingerprint import versions
-from dlbjax.epochs import LONGEST
+from dlbjax.common.arrays import real_number, whole_number
+from dlbjax.engine.identity import versions
 from dlbjax.live.decisions import Decision, Decisions, Seen
 from dlbjax.live.journal import Journal, Mark
-from dlbjax.policies.policy import Policy, PolicyGrid, check_policy
+from dlbjax.model.actions import ActionSet
+from dlbjax.policies.base import Policy, PolicyGrid, check_policy
+from dlbjax.policies.epochs import LONGEST
 
 _FORMAT = 1
 
 
 class _Now(NamedTuple):
-    """Where a campaign is. Replaced as a whole, so that an interruption leaves it before or after a step."""
+    """The state of a campaign, replaced as a whole: an interruption leaves the old or the new one."""
 
     told: int  # rounds whose rewards are known
-    waiting: bool  # whether the allocation of the round after them has been handed out
+    waiting: bool  # whether the allocation of the next round has been returned
     decision: Decision
     seen: Seen  # rewards since the decision
     mark: Mark = Mark()  # end of the journal
 
 
 class Agent:
-    """A policy in charge of a real campaign, round by round.
+    """A policy that runs a real campaign, round by round.
 
-    It decides as the policy does in a simulation with that seed and the same rewards; one that draws
-    random numbers does so if the simulation reports the last round only (`rounds=[horizon]`), because
-    reports are part of what a seed means there. With a `path` every
-    allocation and every reward is on the disk before `ask` or `tell` returns, and making an agent with
-    the path of an earlier one goes on where that one was, whether it ended, was killed or lost power:
+    It decides as the policy does in a simulation with the same seed and the same rewards. For a policy
+    that draws random numbers this must be a simulation that reports the last round only
+    (`rounds=[horizon]`), because reporting rounds are part of what a seed means.
+
+    With a `path` every allocation and every reward is on the disk before `ask` or `tell` returns, and an
+    agent that is made with the path of an earlier one continues its campaign, whether that one ended, was
+    killed or lost power:
 
         with dlb.Agent(policy, actions, horizon=365, path="campaign.jsonl") as agent:  # every morning
             if agent.waiting:
                 agent.tell(conversions_of_yesterday)
             print(agent.ask())
 
-    The file is a journal, a line of JSON for every allocation and every reward, and holds no state of the
-    policy. That is computed again from the rewards, by the very code that computed it first: so the file
-    can be read by anyone, a round costs the same however many came before, any policy can be kept, and a
-    policy that would not have decided as the file says is noticed. One agent at a time has the file. What
-    was told cannot be taken back, but the first lines of a file are the campaign as it was then: to go
-    back to it, go on from a copy of them.
+    The file is a journal with a line of JSON for every allocation and every reward. It does not hold the
+    state of the policy, which is computed again from the rewards by the same code. So anyone can read the
+    file, any policy can be used, a round costs the same however many came before, and a policy that would
+    not have chosen the allocations in the file is rejected. One agent at a time can have the file open. A
+    reward cannot be withdrawn; to return to an earlier round, continue from a copy of the file's first
+    lines.
 
-    A round without an observation is no round: leave the allocation as it is, and tell the first reward
-    that is observed. No number could stand for it: some policies count rounds, others average them.
+    A round without an observation does not count: keep the allocation, and tell the first reward that is
+    observed. No number can replace a missing reward: some policies count rounds, others average them.
 
     Args:
       policy: a policy of the package or one's own.
-      actions: what may be played, in one's own units: a budget in EUR with limits for every channel is
-        `dlbjax.actions.budget(low, high, total)`.
-      horizon: number of rounds, which a policy may need to know.
+      actions: the set to choose allocations from, in one's own units: a budget in EUR with limits for
+        every channel is `dlbjax.actions.budget(low, high, total)`.
+      horizon: number of rounds T.
       seed: for policies that draw random numbers.
-      path: file to keep the campaign in, or to go on from. Without one it ends with the process.
+      path: file of the campaign, new or to be continued; by default the campaign ends with the process.
       channels: names of the coordinates of an action.
       units: of an allocation, such as "EUR per day".
 
@@ -94,7 +96,7 @@ class Agent:
             raise ValueError(f"units must be text, such as 'EUR per day'; got {units!r}")
         self._units = units
         self._decisions = Decisions(policy, actions, self._horizon, self._seed)
-        decision, seen, _ = self._decisions.replay([])  # what cannot decide should leave no file
+        decision, seen, _ = self._decisions.replay([])  # a policy that fails here leaves no file
         self._now = _Now(0, False, decision, seen)
         self._journal: Journal | None = None
         if path is not None:
@@ -113,15 +115,15 @@ class Agent:
 
     @property
     def waiting(self) -> bool:
-        """Whether an allocation has been handed out whose reward has not been told."""
+        """Whether the reward of the last allocation has not been told yet."""
         return self._now.waiting
 
     def ask(self) -> np.ndarray:
-        """The allocation of the coming round, (d,); the same one until its reward has been told."""
+        """The allocation (d,) of the next round; the same until its reward has been told."""
         now = self._now
         if now.told == self._horizon:
             raise RuntimeError(
-                f"all {self._horizon} rounds have been played; for further ones begin another campaign"
+                f"all {self._horizon} rounds have been played; start a new campaign to play more"
             )
         allocation = self._decisions.arms[now.decision.action].copy()
         if not now.waiting:
@@ -130,21 +132,21 @@ class Agent:
         return allocation
 
     def tell(self, reward: float) -> None:
-        """The reward that was observed in the round last asked for.
+        """Learn the reward of the allocation that `ask` returned.
 
         Args:
-          reward: a finite number. Where none was observed see above.
+          reward: a finite number. If none was observed, do not call this for the round; see above.
         """
         now = self._now
         if not now.waiting:
             raise RuntimeError(
-                f"the rewards of all {now.told} rounds asked for have been told; ask before telling another"
+                f"the rewards of all {now.told} allocations have been told; call ask before tell"
             )
         try:
             reward = real_number("reward", reward)
         except ValueError as error:
             raise ValueError(
-                f"{error}. If none was observed leave the allocation as it is and tell the next that is"
+                f"{error}. If none was observed, keep the allocation and tell the next reward that is"
             ) from None
         told, decision, seen = now.told + 1, now.decision, now.seen.add(reward)
         if told == decision.end and told < self._horizon:
@@ -153,7 +155,7 @@ class Agent:
         self._now = _Now(told, False, decision, seen, mark)
 
     def close(self) -> None:
-        """Let another agent have the file. Leaving a `with` block does it too."""
+        """Close the file, so that another agent can open it. Leaving a `with` block does it, too."""
         if self._journal is not None:
             self._journal.close()
 
@@ -176,16 +178,16 @@ class Agent:
         units = f" {self._units}" if self._units else ""
         return f"{text}; round {now.told + 1} plays {shown}{units}"
 
-    def _written(self, now: _Now, fact: Mapping[str, Any]) -> Mark:
+    def _written(self, now: _Now, record: Mapping[str, Any]) -> Mark:
         if self._journal is None:
             return now.mark
-        return self._journal.append(now.mark, {"round": now.told + 1, **fact})
+        return self._journal.append(now.mark, {"round": now.told + 1, **record})
 
     def _resumed(self, journal: Journal, header: dict[str, Any]) -> _Now:
         if (begun := journal.begin(header)) is not None:
             return self._now._replace(mark=begun)
         (found, *lines), mark = journal.read()
-        _refuse_other(journal.path, found, header)
+        _check_header(journal.path, found, header)
         rewards = [line["reward"] for line in lines if "reward" in line]
         asked = [line["allocation"] for line in lines if "allocation" in line]
         decision, seen, actions = self._decisions.replay(rewards)
@@ -194,24 +196,25 @@ class Agent:
         if np.any(differs):
             raise ValueError(
                 f"{journal.path} holds another campaign: in round {1 + np.argmax(differs)} the policy "
-                "given here plays something else. It was left as it is; go on with the policy, and the "
-                f"versions, that made it: {found['versions']}"
+                "given here plays something else. It was left as it is; continue with the policy and the "
+                f"versions that made it: {found['versions']}"
             )
         return _Now(len(rewards), len(asked) > len(rewards), decision, seen, mark)
 
     def _header(self) -> dict[str, Any]:
+        config = self._decisions.config
         try:
-            json.dumps(self._policy.config)
+            json.dumps(config)
         except (TypeError, ValueError) as error:
             raise ValueError(
-                f"config of policy {self._policy.name!r} must be fit for JSON, so that a file can hold it: "
-                f"{error}"
+                f"config in the schedule of policy {self._policy.name!r} must be fit for JSON, to be "
+                f"written to the file: {error}"
             ) from None
         return {
             "format": _FORMAT,
             "versions": versions(),
             "policy": self._policy.name,
-            "config": self._policy.config,
+            "config": config,
             "horizon": self._horizon,
             "seed": self._seed,
             "channels": self._channels,
@@ -223,16 +226,14 @@ class Agent:
 def _check(policy: Policy, actions: ActionSet) -> None:
     if isinstance(policy, PolicyGrid):
         raise ValueError(
-            f"policy must be a single one; got a grid of {len(policy.policies)}. Choose among its policies"
+            f"policy must be a single one; got a grid of {len(policy.policies)}. Choose one of its policies"
         )
-    if not isinstance(policy, Policy):
-        raise ValueError(f"policy must be a dlbjax.Policy; got {type(policy).__name__}")
+    check_policy(policy)
     if not isinstance(actions, ActionSet):
         raise ValueError(
             "actions must come from dlbjax.actions (budget, polytope, simplex, hypercube, finite); got "
             f"{type(actions).__name__}"
         )
-    check_policy(policy, actions)
 
 
 def _names(channels: Sequence[str], d: int) -> list[str]:
@@ -244,21 +245,22 @@ def _names(channels: Sequence[str], d: int) -> list[str]:
     return names
 
 
-def _refuse_other(path: Path, found: dict[str, Any], header: dict[str, Any]) -> None:
-    """Refuse to go on with a file that was begun with other arguments."""
+def _check_header(path: Path, found: dict[str, Any], header: dict[str, Any]) -> None:
+    """Reject a file that was begun with other arguments."""
     if found.get("format") != _FORMAT:
         raise ValueError(
-            f"{path} has format {found.get('format')}, this version of dlbjax reads {_FORMAT}"
+            f"{path} has format {found.get('format')}, but this version of dlbjax reads format {_FORMAT}. "
+            "It was left as it is; continue with the version that made it"
         )
     for name in ("policy", "horizon", "seed", "channels", "units"):
         if found[name] != header[name]:
             raise ValueError(
                 f"{path} holds another campaign, begun with {name}={found[name]!r} instead of "
-                f"{header[name]!r}. It was left as it is; give this one a path of its own"
+                f"{header[name]!r}. It was left as it is; use another path"
             )
     for name, digest in header["fingerprint"].items():
         if found["fingerprint"][name] != digest:
             raise ValueError(
-                f"{path} holds another campaign, begun with other {name}. It was left as it is; give this "
-                "one a path of its own"
+                f"{path} holds another campaign, begun with other {name}. It was left as it is; use "
+                "another path"
             )

@@ -1,9 +1,9 @@
-"""A journal: a file of JSON lines that only grows, so that a stop at any instant loses nothing in it.
+"""A journal: a file of JSON lines that only grows, so that a crash at any time loses no line.
 
 Every line is on the disk before `append` returns. Its "check" is the CRC-32 of all lines up to it, so
-that a changed, lost or moved line is noticed. A line without its end was being written when the writer
-was stopped, and nobody was told that it was there: it is dropped. The file is locked while it is open.
-The system lifts the lock when the process ends, however it ends.
+that a changed, lost or moved line is detected. An incomplete last line, left by a writer that was stopped
+before `append` returned, is dropped. The file is locked while it is open; the system releases the lock
+when the process ends, however it ends.
 """
 
 import json
@@ -18,17 +18,17 @@ _CHECK = b', "check": "'
 
 
 class Mark(NamedTuple):
-    """A place between two lines."""
+    """A position between two lines."""
 
     end: int = 0  # bytes before it
-    check: int = 0  # their CRC-32
+    check: int = 0  # CRC-32 of the lines before it
 
 
 class Journal:
-    """A journal that is open for this object alone."""
+    """A journal, open and locked."""
 
     def __init__(self, path: str | Path):
-        """Open a journal, or make an empty one.
+        """Open a journal, or create an empty one.
 
         Raises:
           BlockingIOError: another process, or another object of this one, has it open.
@@ -37,7 +37,7 @@ class Journal:
             import fcntl
         except ImportError:
             raise NotImplementedError(
-                "a journal needs a system that can lock files, such as Linux or macOS; leave path out"
+                "a journal needs a system that can lock files, such as Linux or macOS; omit path"
             ) from None
         self.path = Path(path)
         self._file = open(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b", buffering=0)  # noqa: SIM115
@@ -53,7 +53,10 @@ class Journal:
             raise
 
     def begin(self, header: Mapping[str, Any]) -> Mark | None:
-        """Write the first line, unless the file holds more than a beginning of just that line."""
+        """Write the header and return the position after it; None if the file already has a first line.
+
+        A file that is empty, or holds an incomplete copy of this header, is begun anew.
+        """
         self._file.seek(0)
         line, mark = _line(Mark(), header)
         found = self._file.read(len(line))
@@ -62,13 +65,13 @@ class Journal:
         self.append(Mark(), header)
         folder = os.open(self.path.absolute().parent, os.O_RDONLY)
         try:
-            os.fsync(folder)  # the file's name, too, must outlast a power cut
+            os.fsync(folder)  # so that the file's name survives a power cut, too
         finally:
             os.close(folder)
         return mark
 
     def read(self) -> tuple[list[dict[str, Any]], Mark]:
-        """All lines, the header first, and the place after them."""
+        """All lines, the header first, and the position after them."""
         self._file.seek(0)
         *lines, rest = self._file.read().split(b"\n")
         bodies, mark = [], Mark()
@@ -83,8 +86,8 @@ class Journal:
             raise ValueError(f"{self.path} is not a journal of dlbjax; it was left as it is")
         if len(bodies) < len(lines):
             raise ValueError(
-                f"{self.path} is damaged in line {len(bodies) + 1}; it was left as it is. Go on from a copy "
-                "of it, or begin anew under another path"
+                f"{self.path} is damaged in line {len(bodies) + 1}; it was left as it is. Continue from a "
+                "copy of the lines before, or use another path"
             )
         if rest:
             warnings.warn(
@@ -94,18 +97,18 @@ class Journal:
         return json.loads(b"[%s]" % b",".join(bodies)), mark
 
     def append(self, mark: Mark, record: Mapping[str, Any]) -> Mark:
-        """Put a line after a place, instead of whatever follows it, and return the place after the line.
+        """Write a line at a position and return the position after it.
 
-        What follows is at most a line that could not be written to the end.
+        Anything after the position, at most a line that was not completed, is overwritten.
         """
         if self._file.closed:
-            raise RuntimeError(f"{self.path} was closed; open it again to go on")
+            raise RuntimeError(f"{self.path} was closed; open it again to continue")
         line, after = _line(mark, record)
         handle = self._file.fileno()
         found = os.fstat(handle)
         if found.st_nlink == 0 or found.st_size < mark.end:
             raise RuntimeError(
-                f"{self.path} was removed, replaced or cut short while it was in use; put it back"
+                f"{self.path} was removed, replaced or truncated while it was in use; restore it"
             )
         os.ftruncate(handle, mark.end)
         if os.pwrite(handle, line, mark.end) < len(line):
@@ -114,7 +117,7 @@ class Journal:
         return after
 
     def close(self) -> None:
-        """Let others have the file."""
+        """Close the file and release its lock."""
         self._file.close()
 
 

@@ -1,23 +1,26 @@
 """Policies: each file holds one, as three pure functions and a factory."""
 
 from dlbjax.policies.ar2 import ar2
+from dlbjax.policies.base import Epoch, Feedback, Policy, PolicyGrid, Schedule
 from dlbjax.policies.batch_exp3 import batch_exp3
 from dlbjax.policies.constant import clairvoyant, constant, myopic
 from dlbjax.policies.d_lin_ucb import d_lin_ucb
 from dlbjax.policies.dynlin_ucb import dynlin_ucb
 from dlbjax.policies.dynlin_ucb_tight import dynlin_ucb_tight
+from dlbjax.policies.epochs import Epochs
 from dlbjax.policies.exp3 import exp3
 from dlbjax.policies.expert import expert
 from dlbjax.policies.lin_ucb import lin_ucb
 from dlbjax.policies.planned import planned
-from dlbjax.policies.policy import Epoch, Feedback, Policy, PolicyGrid
 from dlbjax.policies.ucb1 import ucb1
 
 __all__ = [
     "Epoch",
+    "Epochs",
     "Feedback",
     "Policy",
     "PolicyGrid",
+    "Schedule",
     "ar2",
     "batch_exp3",
     "clairvoyant",

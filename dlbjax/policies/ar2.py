@@ -1,4 +1,12 @@
-"""AR2 (Chen, Golrezaei and Bouneffouf, 2021): bandits whose rewards follow autoregressions."""
+"""AR2 (Chen, Golrezaei and Bouneffouf, 2021): bandits whose rewards follow autoregressions.
+
+restart every Δ rounds:
+    pull every arm once, in a random order
+    then alternate: the superior arm, the better one of the last two that were pulled;
+                    the arm that was triggered earliest, if any (otherwise the superior arm)
+    r̂ of the arm that was pulled ← its reward, and it is no longer triggered
+    every r̂ ← α r̂; arm i triggers when r̂_sup − r̂_i ≤ c₁σ√((α²−α^{2(t−τ_i+1)})/(1−α²))
+"""
 
 from typing import NamedTuple
 
@@ -6,10 +14,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dlbjax._arrays import Array, real_number, whole_number
-from dlbjax._small import first_of, largest, one_hot, total
-from dlbjax.bounds import Bounds, check
-from dlbjax.policies.policy import Epoch, Feedback, Policy, PolicyGrid, over_grid
+from dlbjax.common.arrays import Array, Number, real_number, whole_number
+from dlbjax.model.bounds import Bounds, check
+from dlbjax.policies.base import Epoch, Feedback, Policy, PolicyGrid, Schedule, over_grid
+from dlbjax.policies.small import first_of, largest, one_hot, total
 
 NEVER = 2**31 - 1  # the round at which an arm that is not triggered was triggered
 
@@ -17,18 +25,18 @@ NEVER = 2**31 - 1  # the round at which an arm that is not triggered was trigger
 class Params(NamedTuple):
     """Hyper-parameters of one run."""
 
-    alpha: Array  # α
-    width: Array  # c₁σα/√(1−α²), what triggers an arm not pulled for long
-    epoch: Array  # Δ, rounds after which everything is forgotten
+    alpha: Number  # α
+    width: Number  # c₁σα/√(1−α²), what triggers an arm not pulled for long
+    epoch: Number  # Δ, rounds after which everything is forgotten
 
 
 class State(NamedTuple):
     """What is known of every arm, and where in the epoch the run is."""
 
-    estimates: Array  # (K[, lanes]) r̂, which decay by α a round
-    freshness: Array  # (K[, lanes]) α^{2(t−τ)} with τ the round of the last pull
-    triggered: Array  # (K[, lanes]) round at which it was triggered
-    turn: Array  # (K[, lanes]) its place in the order of the first pulls
+    estimates: Array  # (K,) r̂, which decay by α a round
+    freshness: Array  # (K,) α^{2(t−τ)} with τ the round of the last pull
+    triggered: Array  # (K,) round at which it was triggered
+    turn: Array  # (K,) its place in the order of the first pulls
     last: Array  # the arm pulled last
     before: Array  # the arm pulled before that
     clock: Array  # rounds of this epoch completed
@@ -36,17 +44,13 @@ class State(NamedTuple):
 
 def init(params: Params, vertices: Array, key: Array) -> State:
     """A random order of the arms for the start of every epoch."""
-    K, lanes = vertices.shape[0], jnp.shape(params.alpha)
-
-    def turns(key: Array) -> Array:
-        return jnp.argsort(jax.random.permutation(key, K)).astype(jnp.int32)
-
-    zeros, nothing = jnp.zeros((K, *lanes), vertices.dtype), jnp.zeros(lanes, jnp.int32)
+    K = vertices.shape[0]
+    zeros, nothing = jnp.zeros(K, vertices.dtype), jnp.zeros((), jnp.int32)
     return State(
         estimates=zeros,
         freshness=zeros,
-        triggered=jnp.full((K, *lanes), NEVER, jnp.int32),
-        turn=jax.vmap(turns, out_axes=-1)(key) if lanes else turns(key),
+        triggered=jnp.full(K, NEVER, jnp.int32),
+        turn=jnp.argsort(jax.random.permutation(key, K)).astype(jnp.int32),
         last=nothing,
         before=nothing,
         clock=nothing,
@@ -97,7 +101,10 @@ def update(params: Params, state: State, feedback: Feedback) -> State:
 
 
 def ar2(
-    bounds: Bounds, alpha: Array = None, sigma: Array = None, epoch: Array = None
+    bounds: Bounds,
+    alpha: Number | None = None,
+    sigma: Number | None = None,
+    epoch: Number | None = None,
 ) -> Policy | PolicyGrid:
     """AR2: alternate between the superior arm and the one triggered earliest, and restart.
 
@@ -110,13 +117,13 @@ def ar2(
       superior arm at odd rounds after the first K, and at even ones where no arm is triggered.
 
     Args:
-      bounds: what the learner is told; see `Bounds.of`.
+      bounds: bounds on the problem; see `Bounds.of`.
       alpha: correlation of rewards from one round to the next, 0 < α < 1; ρ̄ by default.
       sigma: size σ > 0 of the noise, that of the bounds by default.
       epoch: rounds Δ after which everything is forgotten, instead of the above.
 
     Returns:
-      A policy; or, where an argument or fields of the bounds are lists, a grid of them.
+      A policy; or, where an argument or a field of the bounds is a list, a grid of them.
 
     References:
       Chen, Golrezaei, Bouneffouf, `Non-Stationary Bandits with Auto-Regressive Temporal Dependency
@@ -128,29 +135,30 @@ def ar2(
     >>> sorted(result.actions[0].tolist())                     # every arm once, in a random order
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
     """
-    return over_grid(_ar2, bounds, alpha=alpha, sigma=sigma, epoch=epoch)
 
+    def make(
+        bounds: Bounds, alpha: Number | None, sigma: Number | None, epoch: Number | None
+    ) -> Policy:
+        check(bounds)
+        α = real_number("alpha", bounds.rho if alpha is None else alpha, above=0.0, below=1.0)
+        σ = real_number("sigma", bounds.sigma if sigma is None else sigma, above=0.0)
+        Δ = None if epoch is None else min(whole_number("epoch", epoch, at_least=1), 2**53)
 
-def _ar2(bounds: Bounds, alpha: Array, sigma: Array, epoch: Array) -> Policy:
-    check(bounds)
-    alpha = real_number("alpha", bounds.rho if alpha is None else alpha, above=0.0, below=1.0)
-    sigma = real_number("sigma", bounds.sigma if sigma is None else sigma, above=0.0)
-    if epoch is not None:
-        epoch = min(whole_number("epoch", epoch, at_least=1), 2**53)
+        def prepare(horizon: int, vertices: np.ndarray) -> Schedule:
+            K = len(vertices)
+            rounds = np.ceil(K * α**-3 * σ**-3) if Δ is None else Δ
+            c0 = np.sqrt(4 * np.log(1 / (α * σ)) + 4 * np.log(rounds) + 2 * np.log(4 * K))
+            width = 24 * c0 * σ * α / np.sqrt(1 - α**2)
+            return Schedule(
+                params=Params(α, width, epoch=int(np.nanmin([rounds, NEVER]))),
+                config={"bounds": bounds.as_dict(), "alpha": α, "sigma": σ},
+            )
 
-    def params(horizon: int, vertices: np.ndarray) -> Params:
-        K = len(vertices)
-        rounds = np.ceil(K * alpha**-3 * sigma**-3) if epoch is None else epoch
-        c0 = np.sqrt(4 * np.log(1 / (alpha * sigma)) + 4 * np.log(rounds) + 2 * np.log(4 * K))
-        return Params(
-            alpha=alpha,
-            width=24 * c0 * sigma * alpha / np.sqrt(1 - alpha**2),
-            epoch=int(min(rounds, NEVER)),
-        )
+        return Policy(init, act, update, feedback=("last",), name="AR2", prepare=prepare)
 
-    return Policy(init, act, update, params=params, feedback=("last",), lanes=True, name="AR2")
+    return over_grid(make, bounds, alpha=alpha, sigma=sigma, epoch=epoch)
 
 
 def _of(arm: Array, values: Array) -> Array:
-    """The value of an arm, for values (K[, lanes])."""
+    """The value of an arm, for values (K,)."""
     return total(jnp.where(one_hot(arm, values.shape[0]), values, 0))

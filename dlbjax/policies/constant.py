@@ -1,11 +1,11 @@
-"""Policies that never change their mind: a fixed allocation, the clairvoyant and the myopic one."""
+"""Policies that always play one action: a given allocation, the clairvoyant and the myopic one."""
 
 import jax.numpy as jnp
 import numpy as np
 
-from dlbjax._arrays import Array, real_array
-from dlbjax.policies.policy import Epoch, Feedback, Policy
-from dlbjax.problem import Problem, check_problem
+from dlbjax.common.arrays import Array, real_array
+from dlbjax.model.problem import Problem, check_problem
+from dlbjax.policies.base import Epoch, Feedback, Policy, Schedule
 
 
 def init(params: tuple[()], vertices: Array, key: Array) -> tuple[()]:
@@ -32,10 +32,12 @@ def constant(action: Array, name: str = "constant") -> Policy:
     >>> round(float(result.offline_regret[0, -1]), 3)      # 1000 · (0.8125 − 0.5868)
     225.694
     """
-    arms = real_array("action", action, (None,))[None]
-    return Policy(
-        init, act, update, epochs=lambda horizon: horizon, arms=arms, feedback=(), name=name
-    )
+    arms = np.asarray(real_array("action", action, (None,)))[None]
+
+    def prepare(horizon: int, vertices: np.ndarray) -> Schedule:
+        return Schedule(epochs=horizon, arms=arms)
+
+    return Policy(init, act, update, feedback=(), name=name, prepare=prepare)
 
 
 def clairvoyant(problem: Problem) -> Policy:

@@ -1,52 +1,65 @@
-"""D-Lin-UCB (Russac, Vernade and Cappé, 2019): Lin-UCB that forgets."""
+"""D-Lin-UCB (Russac, Vernade and Cappé, 2019), Lin-UCB that forgets.
+
+V ← λI, Ṽ ← λI, b ← 0
+for rounds t = 1, 2, …:
+    u ← argmax over the vertices of ⟨V⁻¹b, u⟩ + β_{t−1} √(uᵀV⁻¹ṼV⁻¹u); play it and observe y
+    V ← γV + u uᵀ + (1−γ)λI, Ṽ ← γ²Ṽ + u uᵀ + (1−γ²)λI, b ← γb + y u
+"""
 
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
-from dlbjax._arrays import Array, real_number
-from dlbjax._small import (
-    Sum,
-    first_best,
-    identity,
-    inverse,
-    matmul,
-    matvec,
-    outer,
-    quadratic_forms,
-)  # fmt: skip
-from dlbjax.bounds import Bounds
-from dlbjax.policies.policy import Epoch, Feedback, Policy, PolicyGrid, over_grid
-from dlbjax.policies.ridge import check_ridge
-from dlbjax.theory.confidence import largest_growth, ridge_radius
+from dlbjax.common.arrays import Array, Number, real_number
+from dlbjax.model.bounds import Bounds
+from dlbjax.policies import ridge
+from dlbjax.policies.base import Epoch, Feedback, Policy, PolicyGrid, Schedule, over_grid
+from dlbjax.policies.small import Sum, first_best, inverse, matmul, matvec, outer, quadratic_forms
+
+
+def exploration(
+    bounds: Bounds, lam: Number, delta: Number, forgetting: float, d: int, t: Array
+) -> Number:
+    """β_t = c̄₂√λ + √(2σ̄²(log(1/δ) + (d/2)·log(1 + U²(1−γ^{2t})/(dλ(1−γ²)))))."""
+    growth = ridge.largest_growth(bounds, lam, d, effective_rounds(forgetting, t))
+    return ridge.settled_radius(bounds, lam, delta, growth)
+
+
+def effective_rounds(forgetting: float, t: Array) -> Array:
+    """Σ_{s<t} γ^{2s} = (1−γ^{2t})/(1−γ²), to all digits however small 1 − γ is."""
+    if forgetting == 0:
+        return t
+    if forgetting == 1:
+        return np.minimum(t, 1)
+    return -np.expm1(2 * t * np.log1p(-forgetting)) / (forgetting * (2 - forgetting))
 
 
 class Params(NamedTuple):
     """Hyper-parameters of one run."""
 
-    lam: Array  # λ
-    forgetting: Array  # 1 − γ, because in float32 γ = 1 − 10⁻⁹ is 1
+    lam: Number  # λ
+    forgetting: Number  # 1 − γ, because in float32 γ = 1 − 10⁻⁹ is 1
 
 
 class State(NamedTuple):
     """Discounted sums, without the λ that both Gram matrices contain at all times."""
 
-    V: Sum  # (d, d[, lanes]) Σ γ^{t−s} u uᵀ
-    V_squared: Sum  # (d, d[, lanes]) Σ γ^{2(t−s)} u uᵀ, Ṽ in the paper
-    b: Sum  # (d[, lanes]) Σ γ^{t−s} y u
+    V: Sum  # (d, d) Σ γ^{t−s} u uᵀ
+    V_squared: Sum  # (d, d) Σ γ^{2(t−s)} u uᵀ, Ṽ in the paper
+    b: Sum  # (d,) Σ γ^{t−s} y u
 
 
 def init(params: Params, vertices: Array, key: Array) -> State:
     """Nothing observed."""
-    d, lanes = vertices.shape[1], jnp.shape(params.lam)
-    zeros = Sum.of(jnp.zeros((d, d, *lanes), vertices.dtype))
-    return State(zeros, zeros, Sum.of(jnp.zeros((d, *lanes), vertices.dtype)))
+    d = vertices.shape[1]
+    zeros = Sum.of(jnp.zeros((d, d), vertices.dtype))
+    return State(zeros, zeros, Sum.of(jnp.zeros(d, vertices.dtype)))
 
 
 def act(params: Params, vertices: Array, state: State, epoch: Epoch) -> Array:
-    """u_t = argmax ⟨ĥ,u⟩ + β·√(uᵀV⁻¹ṼV⁻¹u), every round."""
-    regulariser = params.lam * identity(vertices.shape[1], jnp.ndim(params.lam))
+    """u ← argmax ⟨V⁻¹b, u⟩ + β_{t−1} √(uᵀV⁻¹ṼV⁻¹u), every round."""
+    regulariser = params.lam * jnp.eye(vertices.shape[1], dtype=vertices.dtype)
     V_inverse = inverse(state.V.value + regulariser)
     estimate = matvec(V_inverse, state.b.value)
     spread = matmul(matmul(V_inverse, state.V_squared.value + regulariser), V_inverse)
@@ -68,13 +81,12 @@ def update(params: Params, state: State, feedback: Feedback) -> State:
 
 
 def d_lin_ucb(
-    bounds: Bounds, lam: Array = None, delta: Array = None, gamma: Array = None
+    bounds: Bounds,
+    lam: Number | None = None,
+    delta: Number | None = None,
+    gamma: Number | None = None,
 ) -> Policy | PolicyGrid:
     """D-Lin-UCB with the width the paper on Dynamical Linear Bandits gives it.
-
-    Weighted ridge regression whose weights decay as γ^{t−s}, with
-
-    β_t = c̄₂√λ + √(2σ̄²(log(1/δ) + (d/2)·log(1 + U²(1−γ^{2t})/(dλ(1−γ²))))).
 
     Warning:
       The paper on Dynamical Linear Bandits prints a further factor t inside the logarithm, which
@@ -82,16 +94,16 @@ def d_lin_ucb(
 
     Note:
       In float32 its mean regret on the synthetic problem is 9 % too large after 10⁶ rounds, and right
-      after 10⁵: beyond those it is refused there.
+      after 10⁵; float32 is rejected beyond those.
 
     Args:
-      bounds: what the learner is told; see `Bounds.of`.
+      bounds: bounds on the problem; see `Bounds.of`.
       lam: ridge parameter λ > 0, log T by default.
       delta: confidence δ, 1/T by default.
       gamma: discount factor, 0 < γ ≤ 1; 1 − 1/T by default. With γ = 1 this is Lin-UCB.
 
     Returns:
-      A policy; or, where an argument or fields of the bounds are lists, a grid of them.
+      A policy; or, where an argument or a field of the bounds is a list, a grid of them.
 
     References:
       Russac, Vernade, Cappé, `Weighted Linear Bandits for Non-Stationary Environments
@@ -103,36 +115,25 @@ def d_lin_ucb(
     >>> dlb.simulate(problem, policy, horizon=500, seeds=3).expected_regret.shape[:2]
     (2, 3)
     """
-    return over_grid(_d_lin_ucb, bounds, lam=lam, delta=delta, gamma=gamma)
 
+    def make(
+        bounds: Bounds, lam: Number | None, delta: Number | None, gamma: Number | None
+    ) -> Policy:
+        ridge.check(bounds, lam, delta)
+        if gamma is not None:
+            gamma = real_number("gamma", gamma, above=0.0, at_most=1.0)
 
-def _d_lin_ucb(bounds: Bounds, lam: Array, delta: Array, gamma: Array) -> Policy:
-    told = check_ridge(bounds, lam, delta)
-    if gamma is not None:
-        gamma = real_number("gamma", gamma, above=0.0, at_most=1.0)
+        def prepare(horizon: int, vertices: np.ndarray) -> Schedule:
+            λ, δ = ridge.defaults(lam, delta, horizon)
+            forgetting = float(1 / horizon if gamma is None else 1 - gamma)
+            d = vertices.shape[1]
+            return Schedule(
+                params=Params(λ, forgetting),
+                plan=lambda epoch: exploration(bounds, λ, δ, forgetting, d, epoch.start),
+                float32=100_000,
+                config={"bounds": bounds.as_dict(), "lam": λ, "delta": δ, "gamma": 1 - forgetting},
+            )
 
-    def forgetting(horizon: int) -> Array:
-        return 1 / horizon if gamma is None else 1 - gamma
+        return Policy(init, act, update, feedback=("last",), name="D-Lin-UCB", prepare=prepare)
 
-    def params(horizon: int, vertices: np.ndarray) -> Params:
-        return Params(lam=told(horizon)[0], forgetting=forgetting(horizon))
-
-    def plan(horizon: int, vertices: np.ndarray, epoch: Epoch) -> Array:
-        lam, delta = told(horizon)
-        rounds = effective_rounds(forgetting(horizon), epoch.start)
-        growth = largest_growth(bounds, lam, vertices.shape[1], rounds)
-        return ridge_radius(bounds, lam, delta, growth)
-
-    return Policy(
-        init, act, update, params=params, plan=plan, feedback=("last",), lanes=True,
-        float32=100_000, name="D-Lin-UCB",
-    )  # fmt: skip
-
-
-def effective_rounds(forgetting: float, rounds: np.ndarray) -> np.ndarray:
-    """Σ_{s<t} γ^{2s} = (1−γ^{2t})/(1−γ²), to all digits however small 1 − γ is."""
-    if forgetting == 0:
-        return rounds
-    if forgetting == 1:
-        return np.minimum(rounds, 1)
-    return -np.expm1(2 * rounds * np.log1p(-forgetting)) / (forgetting * (2 - forgetting))
+    return over_grid(make, bounds, lam=lam, delta=delta, gamma=gamma)

@@ -1,37 +1,38 @@
 """DynLin-UCB with a confidence radius that counts the transients that happened.
 
-Not in the paper. The derivation is in dlbjax/DERIVATION.md.
+    V ← λI, b ← 0, G_v ← 0 and p_v ← 0 for every vertex v, p₀ ← 1/(1−ρ̄)
+    for epochs l = 1, 2, …:
+        u ← argmax over the vertices of ⟨V⁻¹b, u⟩ + radius · ‖u‖_{V⁻¹}
+        play u for 1 + H_l rounds, H_l = ⌊log l / log(1/ρ̄)⌋ + q; y ← the reward of the last of them
+        G_u ← G_u + b_l; p ← ρ̄^{1+H_l} p, p_u ← p_u + (1−ρ̄^{1+H_l})/(1−ρ̄)
+        V ← V + u uᵀ, b ← b + y u
+
+Not in the paper. The radius, b_l and the proof are in dlbjax/DERIVATION.md.
 """
 
-from functools import partial
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
-from dlbjax._arrays import Array, real_number, whole_number
-from dlbjax._small import (
-    first_best,
-    inverse_and_log_determinant,
-    matvec,
-    one_hot,
-    quadratic_forms,
-    total,
-)
-from dlbjax.bounds import Bounds
-from dlbjax.epochs import LONGEST, growing_epochs, settling_rounds
-from dlbjax.policies.policy import Epoch, Feedback, Policy, PolicyGrid, over_grid
-from dlbjax.policies.ridge import Ridge, check_ridge, observe, ridge
+from dlbjax.common.arrays import Array, Number, real_number, whole_number
+from dlbjax.model.bounds import Bounds
+from dlbjax.policies import ridge
+from dlbjax.policies.base import Epoch, Feedback, Policy, PolicyGrid, Schedule, over_grid
+from dlbjax.policies.dynlin_ucb import epoch_lengths
+from dlbjax.policies.epochs import LONGEST, settling_rounds
+from dlbjax.policies.ridge import Prediction, Ridge
+from dlbjax.policies.small import dot, first_best, one_hot, total
 
 
 class Params(NamedTuple):
     """What is fixed for a run."""
 
-    lam: Array  # λ
-    shrinkage: Array  # c̄₂√λ
-    noise: Array  # 2σ̄²
-    log_odds: Array  # log(1/δ_ξ)
-    reach: Array  # 1/(1−ρ̄)
+    lam: Number  # λ
+    shrinkage: Number  # c̄₂√λ
+    noise: Number  # 2σ̄²
+    log_odds: Number  # log(1/δ_ξ)
+    reach: Number  # 1/(1−ρ̄)
 
 
 class Plan(NamedTuple):
@@ -46,60 +47,55 @@ class State(NamedTuple):
     """A ridge regression, and what is needed to bound its bias."""
 
     ridge: Ridge
-    bias: Array  # (K[, lanes]) G_v = Σ_{l: u_l=v} b_l
-    past: Array  # (K[, lanes]) p_v, the weight of rounds that played v in the state
-    before: Array  # ([lanes]) p₀, the weight of rounds before the first
+    bias: Array  # (K,) G_v = Σ_{l: u_l=v} b_l
+    past: Array  # (K,) p_v, the weight of rounds that played v in the state
+    before: Number  # p₀, the weight of rounds before the first
 
 
 def init(params: Params, vertices: Array, key: Array) -> State:
     """Nothing observed; only what was before the first round weighs in the state."""
-    zeros = jnp.zeros((len(vertices), *jnp.shape(params.lam)), vertices.dtype)
-    return State(ridge(params.lam, vertices.shape[1]), zeros, zeros, params.reach)
+    zeros = jnp.zeros(len(vertices), vertices.dtype)
+    return State(ridge.start(params.lam, vertices), zeros, zeros, params.reach)
 
 
-def radius(params: Params, state: State, width: Array, log_determinant: Array) -> Array:
-    """c̄₂√λ + Σ_v G_v‖v‖_{V⁻¹} + √(2σ̄²(log(1/δ_ξ) + ½·log(det V/λ^d))), with the widths ‖v‖_{V⁻¹}."""
-    growth = log_determinant - state.ridge.V.value.shape[0] * jnp.log(params.lam)
+def radius(params: Params, state: State, prediction: Prediction) -> Array:
+    """c̄₂√λ + Σ_v G_v‖v‖_{V⁻¹} + √(2σ̄²(log(1/δ_ξ) + ½·log(det V/λ^d)))."""
+    growth = prediction.log_determinant - state.ridge.b.value.shape[0] * jnp.log(params.lam)
     noise = jnp.sqrt(params.noise * (params.log_odds + growth / 2))
-    return params.shrinkage + total(state.bias * width) + noise
+    return params.shrinkage + dot(state.bias, prediction.width) + noise
 
 
 def act(params: Params, vertices: Array, state: State, epoch: Epoch) -> Array:
-    """U = argmax ⟨ĥ,u⟩ + radius·‖u‖_{V⁻¹}."""
-    V_inverse, log_determinant = inverse_and_log_determinant(state.ridge.V.value)
-    estimate = matvec(V_inverse, state.ridge.b.value)
-    width = jnp.sqrt(quadratic_forms(vertices, V_inverse))
-    return first_best(
-        matvec(vertices, estimate) + radius(params, state, width, log_determinant) * width
-    )
+    """u ← argmax ⟨V⁻¹b, u⟩ + radius · ‖u‖_{V⁻¹}."""
+    prediction = ridge.predict(state.ridge, vertices)
+    return first_best(prediction.estimate + radius(params, state, prediction) * prediction.width)
 
 
 def update(params: Params, state: State, feedback: Feedback) -> State:
-    """V ← V + u uᵀ, b ← b + u y, and what the last reward's bias b_l may have been."""
+    """V ← V + u uᵀ, b ← b + y u, and the bound b_l on the bias of y."""
     u, plan = feedback.vector, feedback.plan
     played = one_hot(feedback.action, len(state.bias)).astype(state.bias.dtype)
-    apart = jnp.sqrt(total_of_squares(feedback.vertices - u))
-    switched = total(state.past * apart) + state.before * jnp.sqrt(total_of_squares(u[None])[0])
+    switched = dot(state.past, norms(feedback.vertices - u)) + state.before * norms(u[None])[0]
     bias = plan.settled * switched + plan.carried
     return State(
-        ridge=observe(state.ridge, u, feedback.last),
+        ridge=ridge.observe(state.ridge, u, feedback.last),
         bias=state.bias + played * bias,
         past=plan.decay * state.past + played * ((1 - plan.decay) * params.reach),
         before=plan.decay * state.before,
     )
 
 
-def total_of_squares(vectors: Array) -> Array:
-    """‖v‖² of every row of vectors (a, d[, lanes])."""
-    return total(jnp.moveaxis(vectors**2, 1, 0))
+def norms(vectors: Array) -> Array:
+    """‖v‖ of every row v of vectors (a, d)."""
+    return jnp.sqrt(total(vectors.T**2))
 
 
 def dynlin_ucb_tight(
     bounds: Bounds,
-    lam: Array = 0.01,
-    delta: Array = None,
-    extra: Array = None,
-    x1: Array = None,
+    lam: Number = 0.01,
+    delta: Number | None = None,
+    extra: Number | None = None,
+    x1: Number | None = None,
 ) -> Policy | PolicyGrid:
     """DynLin-UCB with a radius that is valid and, on the paper's problems, a hundredth of the regret.
 
@@ -119,10 +115,10 @@ def dynlin_ucb_tight(
 
     Note:
       With so small a λ float32 cannot tell V's weak directions: on the synthetic problem mean regret is 1 %
-      too large after 110 000 epochs, and right after 13 000. Beyond those it is refused there.
+      too large after 110 000 epochs, and right after 13 000. float32 is rejected beyond those.
 
     Args:
-      bounds: what the learner is told; see `Bounds.of`.
+      bounds: bounds on the problem; see `Bounds.of`.
       lam: ridge parameter λ > 0. Small is best: it costs c̄₂√λ, and a bias no longer grows with 1/√λ.
       delta: confidence δ, 1/T by default.
       extra: q, further rounds of every epoch. By default ⌈log 20/log(1/ρ̄)⌉, at least 1: after them a
@@ -130,7 +126,7 @@ def dynlin_ucb_tight(
       x1: bound on ‖x₁‖, X by default.
 
     Returns:
-      A policy; or, where an argument or fields of the bounds are lists, a grid of them.
+      A policy; or, where an argument or a field of the bounds is a list, a grid of them.
 
     >>> import dlbjax as dlb
     >>> problem = dlb.problems.synthetic()
@@ -141,42 +137,47 @@ def dynlin_ucb_tight(
     >>> bool(tight < paper / 30)
     True
     """
-    return over_grid(_dynlin_ucb_tight, bounds, lam=lam, delta=delta, extra=extra, x1=x1)
+
+    def make(
+        bounds: Bounds, lam: Number, delta: Number | None, extra: Number | None, x1: Number | None
+    ) -> Policy:
+        ridge.check(bounds, lam, delta)
+        q = max(1, settling_rounds(float(bounds.rho), 20)) if extra is None else extra
+        q = min(whole_number("extra", q, at_least=0), LONGEST // 2)
+        start = bounds.X if x1 is None else real_number("x1", x1, at_least=0.0)
+
+        def prepare(horizon: int, vertices: np.ndarray) -> Schedule:
+            λ, δ = ridge.defaults(lam, delta, horizon)
+            return Schedule(
+                epochs=epoch_lengths(bounds.rho, horizon, q),
+                params=Params(
+                    lam=λ,
+                    shrinkage=bounds.c2 * np.sqrt(λ),
+                    noise=2 * bounds.noise_variance,
+                    log_odds=np.log(2 / δ),
+                    reach=1 / (1 - bounds.rho),
+                ),
+                plan=lambda epoch: bias_terms(bounds, δ, start, epoch),
+                float32=13_000,
+                config={"bounds": bounds.as_dict(), "lam": λ, "delta": δ, "extra": q, "x1": start},
+            )
+
+        return Policy(
+            init, act, update, feedback=("last",), name="DynLin-UCB tight", prepare=prepare
+        )
+
+    return over_grid(make, bounds, lam=lam, delta=delta, extra=extra, x1=x1)
 
 
-def _dynlin_ucb_tight(bounds: Bounds, lam: Array, delta: Array, extra: Array, x1: Array) -> Policy:
-    told = check_ridge(bounds, lam, delta)
-    q = (
-        max(1, settling_rounds(bounds.rho, 20))
-        if extra is None
-        else min(whole_number("extra", extra, at_least=0), LONGEST // 2)
+def bias_terms(bounds: Bounds, delta: float, start: Number, epoch: Epoch) -> Plan:
+    """The parts of b_l that are known ahead: b_l = settled·(Σ_v p_v‖v−u_l‖ + p₀‖u_l‖) + carried."""
+    rho, weight = float(bounds.rho), bounds.Omega * bounds.Phi
+    noise = bounds.sigma * np.sqrt(
+        2 * np.log(2 * np.pi**2 * epoch.index**2 / (3 * delta)) / (1 - rho**2)
     )
-    start = bounds.X if x1 is None else real_number("x1", x1, at_least=0.0)
-
-    def params(horizon: int, vertices: np.ndarray) -> Params:
-        lam, delta = told(horizon)
-        return Params(
-            lam=lam,
-            shrinkage=bounds.c2 * np.sqrt(lam),
-            noise=2 * bounds.noise_variance,
-            log_odds=np.log(2 / delta),
-            reach=1 / (1 - bounds.rho),
-        )
-
-    def plan(horizon: int, vertices: np.ndarray, epoch: Epoch) -> Plan:
-        rho, weight = float(bounds.rho), bounds.Omega * bounds.Phi
-        delta = told(horizon)[1]
-        noise = bounds.sigma * np.sqrt(
-            2 * np.log(2 * np.pi**2 * epoch.index**2 / (3 * delta)) / (1 - rho**2)
-        )
-        return Plan(
-            settled=weight * bounds.B * rho ** (epoch.length - 1.0),
-            carried=weight * rho ** (epoch.start + epoch.length - 1.0) * start
-            + np.where(epoch.index > 1, weight * noise * rho**epoch.length, 0.0),
-            decay=np.power(rho, epoch.length),
-        )
-
-    return Policy(
-        init, act, update, partial(growing_epochs, bounds.rho, extra=q), params, plan,
-        feedback=("last",), lanes=True, float32=13_000, name="DynLin-UCB tight",
-    )  # fmt: skip
+    return Plan(
+        settled=weight * bounds.B * rho ** (epoch.length - 1.0),
+        carried=weight * rho ** (epoch.start + epoch.length - 1.0) * start
+        + np.where(epoch.index > 1, weight * noise * rho**epoch.length, 0.0),
+        decay=np.power(rho, epoch.length),
+    )

@@ -1,31 +1,36 @@
-"""Exp3 (Auer, Cesa-Bianchi, Freund and Schapire, 1995): bandits without assumptions on the rewards."""
+"""Exp3 (Auer, Cesa-Bianchi, Freund and Schapire, 1995): bandits without assumptions on the rewards.
 
-from collections.abc import Callable
+G ← 0
+for decisions 1, 2, …:
+    p ← (1−γ)·softmax(γG/K) + γ/K; draw an arm i from p, play it and observe r
+    G_i ← G_i + r̄/p_i, with r̄ = (r + 2ξ)/(4ξ) the reward mapped to [0, 1]
+"""
+
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
-from dlbjax._arrays import Array, is_traced, real_number
-from dlbjax._small import Sum, draw, largest, one_hot, total
-from dlbjax.bounds import Bounds, check
-from dlbjax.policies.policy import Epoch, Feedback, Policy, PolicyGrid, over_grid
+from dlbjax.common.arrays import Array, Number, is_traced, real_number
+from dlbjax.model.bounds import Bounds, check
+from dlbjax.policies.base import Epoch, Feedback, Policy, PolicyGrid, Schedule, over_grid
+from dlbjax.policies.small import Sum, draw, largest, one_hot, total
 
 
 class Params(NamedTuple):
     """Hyper-parameters of one run."""
 
-    gamma: Array  # γ, share of the decisions that explore uniformly
-    xi: Array  # ξ, rewards lie between −2ξ and 2ξ with high probability
+    gamma: Number  # γ, share of the decisions that explore uniformly
+    xi: Number  # ξ, rewards lie between −2ξ and 2ξ with high probability
 
 
 def init(params: Params, vertices: Array, key: Array) -> Sum:
-    """The state is ηG, (K[, lanes]): the estimated gains of every arm, times η = γ/K."""
-    return Sum.of(jnp.zeros((vertices.shape[0], *jnp.shape(params.gamma)), vertices.dtype))
+    """G ← 0. The state is γG/K, (K,)."""
+    return Sum.of(jnp.zeros(vertices.shape[0], vertices.dtype))
 
 
 def probabilities(params: Params, state: Sum) -> Array:
-    """P = (1−γ)·softmax(ηG) + γ/K."""
+    """p = (1−γ)·softmax(γG/K) + γ/K, (K,)."""
     weights = jnp.exp(state.value - largest(state.value))
     share = params.gamma / weights.shape[0]
     return (1 - params.gamma) * (weights / total(weights)) + share
@@ -37,7 +42,7 @@ def act(params: Params, vertices: Array, state: Sum, epoch: Epoch) -> Array:
 
 
 def update(params: Params, state: Sum, feedback: Feedback) -> Sum:
-    """G_i ← G_i + r̄/p_i for the arm that was played, r̄ = (r + 2ξ)/(4ξ) with r the mean reward."""
+    """G_i ← G_i + r̄/p_i for the arm i that was played; r is the mean reward of the epoch."""
     p = probabilities(params, state)
     mean = feedback.total / feedback.length.astype(feedback.total.dtype)
     rescaled = (mean + 2 * params.xi) / (4 * params.xi)
@@ -45,7 +50,7 @@ def update(params: Params, state: Sum, feedback: Feedback) -> Sum:
     return state.add(jnp.where(played, params.gamma / p.shape[0] * rescaled / p, 0))
 
 
-def exp3(bounds: Bounds, gamma: Array = None) -> Policy | PolicyGrid:
+def exp3(bounds: Bounds, gamma: Number | None = None) -> Policy | PolicyGrid:
     """Exp3 over the vertices, deciding every round.
 
     It knows nothing of the state, against which it has no guarantee: here the rewards depend on the
@@ -53,11 +58,11 @@ def exp3(bounds: Bounds, gamma: Array = None) -> Policy | PolicyGrid:
     on Dynamical Linear Bandits does.
 
     Args:
-      bounds: what the learner is told; see `Bounds.of`.
+      bounds: bounds on the problem; see `Bounds.of`.
       gamma: share of uniform exploration, 0 < γ ≤ 1; √(K ln K/((e−1)T)), or 1, by default.
 
     Returns:
-      A policy; or, where an argument or fields of the bounds are lists, a grid of them.
+      A policy; or, where an argument or a field of the bounds is a list, a grid of them.
 
     References:
       Auer, Cesa-Bianchi, Freund, Schapire, `Gambling in a Rigged Casino
@@ -70,29 +75,39 @@ def exp3(bounds: Bounds, gamma: Array = None) -> Policy | PolicyGrid:
     ('Exp3', 2)
     """
 
-    def make(bounds: Bounds, gamma: Array) -> Policy:
-        return exp3_in_batches(bounds, gamma, lambda horizon: 1, "Exp3")
+    def make(bounds: Bounds, gamma: Number | None) -> Policy:
+        check_exp3(bounds, gamma)
+
+        def prepare(horizon: int, vertices: np.ndarray) -> Schedule:
+            return exp3_schedule(bounds, gamma, batch=1, horizon=horizon, K=len(vertices))
+
+        return Policy(
+            init, act, update, feedback=("total",), uniforms=1, name="Exp3", prepare=prepare
+        )
 
     return over_grid(make, bounds, gamma=gamma)
 
 
-def exp3_in_batches(bounds: Bounds, gamma: Array, batch: Callable[[int], int], name: str) -> Policy:
-    """Exp3 that holds every arm for batch(T) rounds and learns from the mean of their rewards."""
+def check_exp3(bounds: Bounds, gamma: Number | None) -> None:
+    """Reject bounds and γ that cannot be used."""
     check(bounds)
     if gamma is not None:
-        gamma = real_number("gamma", gamma, above=0.0, at_most=1.0)
+        real_number("gamma", gamma, above=0.0, at_most=1.0)
     if not is_traced(bounds) and bounds.reward_bound == 0:
         raise ValueError(
             "bounds must leave room for rewards, which are divided by ξ; got U = 0, or Theta = 0 with "
             "Omega = 0 or B = 0"
         )
 
-    def params(horizon: int, vertices: np.ndarray) -> Params:
-        K, decisions = len(vertices), horizon / batch(horizon)
-        best = min(1.0, np.sqrt(K * np.log(K) / ((np.e - 1) * decisions)))
-        return Params(gamma=best if gamma is None else gamma, xi=bounds.reward_bound)
 
-    return Policy(
-        init, act, update, epochs=batch, params=params, feedback=("total",), uniforms=1,
-        lanes=True, name=name,
-    )  # fmt: skip
+def exp3_schedule(
+    bounds: Bounds, gamma: Number | None, batch: int, horizon: int, K: int
+) -> Schedule:
+    """Exp3 that holds every arm for `batch` rounds; γ = √(K ln K/((e−1)T/batch)), or 1, by default."""
+    best = min(1.0, np.sqrt(K * np.log(K) / ((np.e - 1) * horizon / batch)))
+    γ = float(best if gamma is None else gamma)
+    return Schedule(
+        batch,
+        Params(γ, bounds.reward_bound),
+        config={"bounds": bounds.as_dict(), "gamma": γ, "batch": batch},
+    )

@@ -1,17 +1,19 @@
 """The human expert of the paper's experiment on real data."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from dlbjax._arrays import Array, real_array
+from dlbjax.common.arrays import Array, real_array
+from dlbjax.model.problem import Problem, check_problem
+from dlbjax.policies.base import Policy
 from dlbjax.policies.constant import constant
-from dlbjax.policies.policy import Policy
-from dlbjax.problem import Problem, check_problem
 
 SPEND = (1_641_952, 259_591_273, 716_354_611)  # on Facebook, Google and Bing
 
 
-def expert(problem: Problem, spend: Array = SPEND) -> Policy:
-    """Allocate the budget for ever as it was spent in the past.
+def expert(problem: Problem, spend: Sequence[float] | Array = SPEND) -> Policy:
+    """Always allocate the budget as it was spent in the past.
 
     The budget, the largest total that an action may have, is shared in proportion to the spend. A
     platform that would get more than any action gives it gets its limit, and the rest is shared among
@@ -22,11 +24,13 @@ def expert(problem: Problem, spend: Array = SPEND) -> Policy:
       spend: (d,) what was spent on every platform, in any unit; that of the paper's data by default.
 
     >>> import dlbjax as dlb
-    >>> dlb.expert(dlb.problems.real_world()).arms.round(3)
+    >>> problem = dlb.problems.real_world()
+    >>> schedule = dlb.expert(problem).prepare(1, problem.actions.vertices)
+    >>> schedule.arms.round(3)
     array([[0.003, 0.497, 1.   ]])
     """
     vertices = check_problem(problem).actions.vertices
-    spend = real_array("spend", spend, (problem.actions.d,))
+    spend = np.asarray(real_array("spend", spend, (problem.actions.d,)))
     if spend.min() < 0 or spend.sum() == 0:
         raise ValueError(f"spend must be >= 0 and not all 0; got {spend.tolist()}")
     allocation = _share(vertices.sum(axis=1).max(), spend, vertices.max(axis=0))

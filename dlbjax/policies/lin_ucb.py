@@ -1,46 +1,61 @@
-"""Lin-UCB (Abbasi-Yadkori, Pál and Szepesvári, 2011), which takes every reward at face value."""
+"""Lin-UCB, or OFUL (Abbasi-Yadkori, Pál and Szepesvári, 2011), which takes every reward as settled.
+
+V ← λI, b ← 0
+for rounds t = 1, 2, …:
+    u ← argmax over the vertices of ⟨V⁻¹b, u⟩ + β_{t−1} ‖u‖_{V⁻¹}; play it and observe y
+    V ← V + u uᵀ, b ← b + y u
+"""
 
 import numpy as np
 
-from dlbjax._arrays import Array
-from dlbjax.bounds import Bounds
-from dlbjax.policies.policy import Epoch, Feedback, Policy, PolicyGrid, over_grid
-from dlbjax.policies.ridge import Ridge, check_ridge, observe, optimistic, ridge
-from dlbjax.theory.confidence import largest_growth, ridge_radius
+from dlbjax.common.arrays import Array, Number
+from dlbjax.model.bounds import Bounds
+from dlbjax.policies import ridge
+from dlbjax.policies.base import Epoch, Feedback, Policy, PolicyGrid, Schedule, over_grid
+from dlbjax.policies.ridge import Ridge
+from dlbjax.policies.small import first_best
+
+
+def exploration(bounds: Bounds, lam: Number, delta: Number, d: int, t: Number) -> Number:
+    """β_t = c̄₂√λ + √(2σ̄²(log(1/δ) + (d/2)·log(1 + tU²/(dλ))))."""
+    return ridge.settled_radius(bounds, lam, delta, ridge.largest_growth(bounds, lam, d, t))
 
 
 def init(params: Array, vertices: Array, key: Array) -> Ridge:
-    """V₀ = λI, b₀ = 0; the only parameter is λ."""
-    return ridge(params, vertices.shape[1])
+    """V ← λI, b ← 0; the only parameter is λ."""
+    return ridge.start(params, vertices)
 
 
 def act(params: Array, vertices: Array, state: Ridge, epoch: Epoch) -> Array:
-    """u_t = argmax ⟨ĥ,u⟩ + β_{t−1}‖u‖_{V⁻¹}, every round."""
-    return optimistic(state, epoch.plan, vertices)
+    """u ← argmax ⟨V⁻¹b, u⟩ + β_{t−1} ‖u‖_{V⁻¹}, every round."""
+    estimate, width, _ = ridge.predict(state, vertices)
+    return first_best(estimate + epoch.plan * width)
 
 
 def update(params: Array, state: Ridge, feedback: Feedback) -> Ridge:
-    """V ← V + u uᵀ, b ← b + u y, every round."""
-    return observe(state, feedback.vector, feedback.last)
+    """V ← V + u uᵀ, b ← b + y u, every round."""
+    return ridge.observe(state, feedback.vector, feedback.last)
 
 
-def lin_ucb(bounds: Bounds, lam: Array = None, delta: Array = None) -> Policy | PolicyGrid:
+def lin_ucb(
+    bounds: Bounds, lam: Number | None = None, delta: Number | None = None
+) -> Policy | PolicyGrid:
     """Lin-UCB with the width the paper gives it so that it can compete on Dynamical Linear Bandits.
 
-    β_t = c̄₂√λ + √(2σ̄²(log(1/δ) + (d/2)·log(1 + tU²/(dλ)))): DynLin-UCB's without the term for
-    transients, with c̄₂ for ‖h‖ and σ̄ for the noise that the state carries over.
+    Its β is DynLin-UCB's without the term for transients, with c̄₂ for ‖h‖ and σ̄ for the noise that the
+    state carries over.
 
     Note:
       In float32 its mean regret on the synthetic problem is 3 % too large after 10⁶ rounds; after 10⁵
-      32 768 runs leave a difference of −1.1 ± 0.5 %. Beyond those it is refused there.
+      32 768 runs leave a difference of −1.1 ± 0.5 %. float32 is rejected beyond those.
 
     Args:
-      bounds: what the learner is told; see `Bounds.of`.
+      bounds: bounds on the problem; see `Bounds.of`.
       lam: ridge parameter λ > 0, log T by default.
       delta: confidence δ, 1/T by default.
 
     Returns:
-      A policy; or, where an argument or fields of the bounds are lists, a grid of them.
+      A policy; or, where an argument or a field of the bounds is a list, a grid of them.
 
     References:
       Abbasi-Yadkori, Pál, Szepesvári, `Improved Algorithms for Linear Stochastic Bandits
@@ -52,18 +67,20 @@ def lin_ucb(bounds: Bounds, lam: Array = None, delta: Array = None) -> Policy | 
     >>> result.name, result.expected_regret.shape[0]
     ('Lin-UCB', 2)
     """
-    return over_grid(_lin_ucb, bounds, lam=lam, delta=delta)
 
+    def make(bounds: Bounds, lam: Number | None, delta: Number | None) -> Policy:
+        ridge.check(bounds, lam, delta)
 
-def _lin_ucb(bounds: Bounds, lam: Array, delta: Array) -> Policy:
-    told = check_ridge(bounds, lam, delta)
+        def prepare(horizon: int, vertices: np.ndarray) -> Schedule:
+            λ, δ = ridge.defaults(lam, delta, horizon)
+            d = vertices.shape[1]
+            return Schedule(
+                params=λ,
+                plan=lambda epoch: exploration(bounds, λ, δ, d, epoch.start),
+                float32=100_000,
+                config={"bounds": bounds.as_dict(), "lam": λ, "delta": δ},
+            )
 
-    def plan(horizon: int, vertices: np.ndarray, epoch: Epoch) -> Array:
-        lam, delta = told(horizon)
-        growth = largest_growth(bounds, lam, vertices.shape[1], epoch.start)
-        return ridge_radius(bounds, lam, delta, growth)
+        return Policy(init, act, update, feedback=("last",), name="Lin-UCB", prepare=prepare)
 
-    return Policy(
-        init, act, update, params=lambda horizon, vertices: told(horizon)[0], plan=plan,
-        feedback=("last",), lanes=True, float32=100_000, name="Lin-UCB",
-    )  # fmt: skip
+    return over_grid(make, bounds, lam=lam, delta=delta)

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from dlbjax._arrays import Array
+from dlbjax.common.arrays import Array
+from dlbjax.model.finite_horizon import optimal_plan
+from dlbjax.model.problem import Problem, check_problem
+from dlbjax.policies.base import Epoch, Policy, Schedule
 from dlbjax.policies.constant import init, update
-from dlbjax.policies.policy import Epoch, Policy
-from dlbjax.problem import Problem, check_problem
-from dlbjax.theory.finite_horizon import optimal_plan
 
 
 def act(params: tuple[()], vertices: Array, state: tuple[()], epoch: Epoch) -> Array:
@@ -29,11 +29,11 @@ def planned(problem: Problem) -> Policy:
     """
     check_problem(problem)
 
-    def epochs(horizon: int) -> np.ndarray:
-        changes = np.flatnonzero(np.diff(optimal_plan(problem, horizon))) + 1
-        return np.diff(np.r_[0, changes, horizon])
+    def prepare(horizon: int, vertices: np.ndarray) -> Schedule:
+        plan = np.asarray(optimal_plan(problem, horizon))
+        changes = np.flatnonzero(np.diff(plan)) + 1
+        return Schedule(
+            epochs=np.diff(np.r_[0, changes, horizon]), plan=lambda epoch: plan[epoch.start]
+        )
 
-    def plan(horizon: int, vertices: np.ndarray, epoch: Epoch) -> np.ndarray:
-        return optimal_plan(problem, horizon)[epoch.start]
-
-    return Policy(init, act, update, epochs, plan=plan, feedback=(), name="plan")
+    return Policy(init, act, update, feedback=(), name="plan", prepare=prepare)

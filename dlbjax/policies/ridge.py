@@ -1,54 +1,100 @@
-"""Ridge regression on played actions, and the optimistic choice among vertices."""
+"""Ridge regression of rewards on actions: V = λI + Σ u uᵀ, b = Σ y u, ĥ = V⁻¹b."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
-from dlbjax._arrays import Array, real_number
-from dlbjax._small import Sum, first_best, identity, inverse, matvec, outer, quadratic_forms
-from dlbjax.bounds import Bounds, check
+from dlbjax.common.arrays import Array, Number, namespace, real_number
+from dlbjax.model.bounds import Bounds
+from dlbjax.model.bounds import check as check_bounds
+from dlbjax.policies.small import (
+    Sum,
+    inverse,
+    inverse_and_log_determinant,
+    matvec,
+    outer,
+    quadratic_forms,
+)  # fmt: skip
 
 
 class Ridge(NamedTuple):
-    """Sufficient statistics of a ridge regression of rewards on actions."""
+    """Sufficient statistics of one run's regression.
 
-    V: Sum  # (d, d[, lanes]) λI + Σ u uᵀ
-    b: Sum  # (d[, lanes]) Σ y u
+    Attributes:
+      V: (d, d) λI + Σ u uᵀ.
+      b: (d,) Σ y u.
+    """
+
+    V: Sum
+    b: Sum
 
 
-def ridge(lam: Array, d: int) -> Ridge:
+class Prediction(NamedTuple):
+    """What a regression says about every vertex.
+
+    Attributes:
+      estimate: (K,) ⟨ĥ,u⟩.
+      width: (K,) ‖u‖_{V⁻¹}.
+      log_determinant: log det V.
+    """
+
+    estimate: Array
+    width: Array
+    log_determinant: Array
+
+
+def start(lam: Number, vertices: Array) -> Ridge:
     """V = λI, b = 0."""
-    V = lam * identity(d, jnp.ndim(lam))
-    return Ridge(V=Sum.of(V), b=Sum.of(jnp.zeros(V.shape[1:])))
+    V = lam * jnp.eye(vertices.shape[1], dtype=vertices.dtype)
+    return Ridge(V=Sum.of(V), b=Sum.of(jnp.zeros_like(V[0])))
 
 
-def observe(state: Ridge, action: Array, reward: Array) -> Ridge:
+def observe(state: Ridge, u: Array, y: Array) -> Ridge:
     """V ← V + u uᵀ, b ← b + y u."""
-    return Ridge(V=state.V.add(outer(action, action)), b=state.b.add(reward * action))
+    return Ridge(V=state.V.add(outer(u, u)), b=state.b.add(y * u))
 
 
-def optimistic(state: Ridge, beta: Array, vertices: Array) -> Array:
-    """Index of argmax_u ⟨ĥ,u⟩ + β‖u‖_{V⁻¹} over the vertices, with ĥ = V⁻¹ b."""
-    V_inverse = inverse(state.V.value)
-    estimate = matvec(V_inverse, state.b.value)
+def estimate(state: Ridge) -> Array:
+    """ĥ = V⁻¹b, (d,)."""
+    return matvec(inverse(state.V.value), state.b.value)
+
+
+def predict(state: Ridge, vertices: Array) -> Prediction:
+    """⟨ĥ,u⟩ and ‖u‖_{V⁻¹} of every vertex u."""
+    V_inverse, log_determinant = inverse_and_log_determinant(state.V.value)
+    estimate = matvec(vertices, matvec(V_inverse, state.b.value))
     width = jnp.sqrt(quadratic_forms(vertices, V_inverse))
-    return first_best(matvec(vertices, estimate) + beta * width)
+    return Prediction(estimate, width, log_determinant)
 
 
-def check_ridge(bounds: Bounds, lam: Array, delta: Array) -> Callable[[int], tuple[Array, Array]]:
-    """T ↦ (λ, δ), log T and 1/T where they are not given; refuses what cannot be used."""
-    check(bounds)
+def settled_radius(bounds: Bounds, lam: Number, delta: Number, growth: Number) -> Number:
+    """c̄₂√λ + √(2σ̄²(log(1/δ) + ½·growth)): the radius for ĥ where every reward has settled.
+
+    `growth` is log(det V/λ^d), or a bound on it.
+    """
+    xp = namespace(bounds, lam, delta, growth)
+    # σ outside of the root: at σ = 0 the root has no derivative, the product has.
+    noise = bounds.sigma * xp.sqrt(2 * bounds.noise_ratio * (xp.log(1 / delta) + growth / 2))
+    return bounds.c2 * xp.sqrt(lam) + noise
+
+
+def largest_growth(bounds: Bounds, lam: Number, d: int, t: Number) -> Number:
+    """d·log(1 + tU²/(dλ)), which log(det V/λ^d) cannot exceed after t observations."""
+    xp = namespace(bounds, lam, t)
+    return d * xp.log(1 + t * bounds.U**2 / (d * lam))
+
+
+def check(bounds: Bounds, lam: Number | None, delta: Number | None) -> None:
+    """Reject bounds, λ and δ that cannot be used."""
+    check_bounds(bounds)
     if lam is not None:
-        lam = real_number("lam", lam, above=0.0)
+        real_number("lam", lam, above=0.0)
     if delta is not None:
-        delta = real_number("delta", delta, above=0.0, below=1.0)
+        real_number("delta", delta, above=0.0, below=1.0)
 
-    def told(horizon: int) -> tuple[Array, Array]:
-        return (
-            np.log(max(horizon, 2)) if lam is None else lam,  # log 1 = 0 would not do
-            1 / max(horizon, 2) if delta is None else delta,  # nor would 1/1
-        )
 
-    return told
+def defaults(lam: Number | None, delta: Number | None, horizon: int) -> tuple[float, float]:
+    """λ = log T and δ = 1/T where they are not given; T = 1 counts as 2."""
+    T = max(horizon, 2)
+    return float(np.log(T) if lam is None else lam), float(1 / T if delta is None else delta)

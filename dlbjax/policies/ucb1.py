@@ -1,27 +1,31 @@
-"""UCB1 (Auer, Cesa-Bianchi and Fischer, 2002): one index per vertex, and no structure."""
+"""UCB1 (Auer, Cesa-Bianchi and Fischer, 2002): one index per vertex, and no structure.
+
+play every vertex once
+for rounds t + 1 after that: play argmax of mean reward + scale·√(2 ln t / n), n the times it was played
+"""
 
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
-from dlbjax._arrays import Array, real_number
-from dlbjax._small import Sum, first_best, one_hot
-from dlbjax.bounds import Bounds, check
-from dlbjax.policies.policy import Epoch, Feedback, Policy, PolicyGrid, over_grid
+from dlbjax.common.arrays import Array, Number, real_number
+from dlbjax.model.bounds import Bounds, check
+from dlbjax.policies.base import Epoch, Feedback, Policy, PolicyGrid, Schedule, over_grid
+from dlbjax.policies.small import Sum, first_best, one_hot
 
 
 class State(NamedTuple):
     """What every arm paid."""
 
-    pulls: Array  # (K[, lanes]) whole numbers
-    rewards: Sum  # (K[, lanes]) sums
+    pulls: Array  # (K,) whole numbers
+    rewards: Sum  # (K,) sums
 
 
 def init(params: Array, vertices: Array, key: Array) -> State:
     """Nothing pulled; the only parameter is the scale of the rewards."""
-    shape = (vertices.shape[0], *jnp.shape(params))
-    return State(jnp.zeros(shape, jnp.int32), Sum.of(jnp.zeros(shape, vertices.dtype)))
+    K = vertices.shape[0]
+    return State(jnp.zeros(K, jnp.int32), Sum.of(jnp.zeros(K, vertices.dtype)))
 
 
 def act(params: Array, vertices: Array, state: State, epoch: Epoch) -> Array:
@@ -40,27 +44,22 @@ def update(params: Array, state: State, feedback: Feedback) -> State:
     )
 
 
-def plan(horizon: int, vertices: np.ndarray, epoch: Epoch) -> Array:
-    """√(2 ln t) for t rounds completed."""
-    return np.sqrt(2 * np.log(np.maximum(epoch.start, 1)))
-
-
-def ucb1(bounds: Bounds, scale: Array = None) -> Policy | PolicyGrid:
+def ucb1(bounds: Bounds, scale: Number | None = None) -> Policy | PolicyGrid:
     """UCB1 over the vertices, deciding every round.
 
     Its guarantee is for rewards in [0, 1]; a wider range scales the bonus.
 
     Note:
       In float32 its mean regret on the synthetic problem is 0.2 % too large after 10⁶ rounds, twenty-one
-      standard errors with 1024 runs, and right after 10⁵: beyond those it is refused there.
+      standard errors with 1024 runs, and right after 10⁵; float32 is rejected beyond those.
 
     Args:
-      bounds: what the learner is told; see `Bounds.of`.
+      bounds: bounds on the problem; see `Bounds.of`.
       scale: width of the range of rewards; by default 4ξ = 4(Θ + ΩB/(1−ρ̄))U, the width that Exp3
         maps to [0, 1].
 
     Returns:
-      A policy; or, where an argument or fields of the bounds are lists, a grid of them.
+      A policy; or, where an argument or a field of the bounds is a list, a grid of them.
 
     References:
       Auer, Cesa-Bianchi, Fischer, `Finite-time Analysis of the Multiarmed Bandit Problem
@@ -72,14 +71,19 @@ def ucb1(bounds: Bounds, scale: Array = None) -> Policy | PolicyGrid:
     >>> result.actions
     array([[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]], dtype=int16)
     """
-    return over_grid(_ucb1, bounds, scale=scale)
 
+    def make(bounds: Bounds, scale: Number | None) -> Policy:
+        check(bounds)
+        width = 4 * bounds.reward_bound if scale is None else real_number("scale", scale, above=0.0)
 
-def _ucb1(bounds: Bounds, scale: Array) -> Policy:
-    check(bounds)
-    if scale is not None:
-        scale = real_number("scale", scale, above=0.0)
-    return Policy(
-        init, act, update, params=4 * bounds.reward_bound if scale is None else scale, plan=plan,
-        feedback=("last",), lanes=True, float32=100_000, name="UCB1",
-    )  # fmt: skip
+        def prepare(horizon: int, vertices: np.ndarray) -> Schedule:
+            return Schedule(
+                params=width,
+                plan=lambda epoch: np.sqrt(2 * np.log(np.maximum(epoch.start, 1))),
+                float32=100_000,
+                config={"bounds": bounds.as_dict(), "scale": width},
+            )
+
+        return Policy(init, act, update, feedback=("last",), name="UCB1", prepare=prepare)
+
+    return over_grid(make, bounds, scale=scale)

@@ -1,7 +1,7 @@
-"""How much J*, the margin of u*, the horizon's value and regret move with the system and what is told.
+"""How J*, the margin of u*, the horizon's value and regret depend on the system and on the bounds.
 
 `of` answers for a problem; `budget_prices` and `polytope_prices` for the limits of its action set. The
-others of `exact` are pure functions of a system and the vertices of its action set, for `jax.grad`,
+functions of `exact` are pure functions of a system and the vertices of its action set, for `jax.grad`,
 `jax.vmap` and `jax.jit` (inside `jax.enable_x64(True)` for double precision).
 
 A policy's choice is piecewise constant in every parameter, so that differentiating simulated regret along a
@@ -19,7 +19,6 @@ from dlbjax.sensitivity.exact import (
     steady_state,
     value_derivatives,
 )
-from dlbjax.sensitivity.exploration import scaled_dynlin_ucb
 from dlbjax.sensitivity.prices import (
     BudgetPrices,
     OneSided,
@@ -58,7 +57,6 @@ __all__ = [
     "regret_slope",
     "relaxed_gradient",
     "relaxed_regret",
-    "scaled_dynlin_ucb",
     "smoothed_gradient",
     "steady_state",
     "tune",

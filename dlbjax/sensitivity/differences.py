@@ -4,20 +4,20 @@ The reference for every other estimator: it uses the true policy, any parameter,
 A run's normals depend on its seed and on the epochs, not on the parameter, so the runs at value + step and
 value − step differ by what the parameter does, and the difference is taken seed by seed.
 
-Common numbers help less than one hopes. After one decision that differs, two runs part for good, so the
+Common numbers help little. After one decision that differs, two runs stay different, so the
 difference's spread hardly shrinks with the step and the standard error grows as 1/step, while the bias falls
 as step². Synthetic problem, σ = 0.01, T = 10⁴, 2000 seeds, slope in log β:
 
     step 0.02: 635.7 ± 1.6      0.05: 627.7 ± 0.6      0.1: 628.6 ± 0.3      0.2: 622.7 ± 0.1
 
-Give several steps and let the largest be chosen that no smaller one contradicts (Lepski's rule). With little
-noise mean regret is itself jagged in a parameter, and then the answer depends on the scale at which it is
-asked: real-world problem, σ = 0.01, T = 10⁴, log λ: −33.7 ± 0.4 at a step of 0.05, −41.6 ± 0.2 at 0.1.
+Give several steps, and the largest that no smaller one contradicts is chosen (Lepski's rule). With little
+noise mean regret is itself jagged in a parameter, and the slope depends on the step: real-world problem,
+σ = 0.01, T = 10⁴, log λ: −33.7 ± 0.4 at a step of 0.05, −41.6 ± 0.2 at 0.1.
 
-Which estimator to use. This one where a number is to be trusted, for one or a few parameters.
-`relaxed_gradient` for many parameters at once and inside an optimisation: its variance is far smaller, its
-bias must be checked here at the end. `smoothed_gradient` for a handful of parameters of any policy, where the
-relaxation does not apply.
+Which estimator to use: this one for a reliable number, in one or a few parameters; `relaxed_gradient` for
+many parameters at once and inside an optimisation (its variance is far smaller, its bias must be checked with
+this one at the end); `smoothed_gradient` for a handful of parameters of any policy, where the relaxation does
+not apply.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dlbjax._arrays import real_array, real_number
+from dlbjax.common.arrays import real_array, real_number, whole_number
 from dlbjax.engine.simulate import simulate
 from dlbjax.sensitivity.points import Point, check_points, check_seeds
 
@@ -63,11 +63,11 @@ def regret_slope(
     """d/dx of mean regret at the horizon: (R(x + step) − R(x − step))/(2·step), seed by seed.
 
     Args:
-      at: x ↦ (problem, policy). Whatever it holds fixed is held fixed: bounds that should not move with the
-        system are computed outside. The epochs must not depend on x.
+      at: x ↦ (problem, policy). Compute outside of it what should not move with x, such as the bounds. The
+        epochs must not depend on x.
       value: x.
-      step: one step, or several to choose among: the largest whose slope lies within two standard errors of
-        the slope of every smaller one, in the sense that the intervals overlap.
+      step: one step, or several to choose among: the largest up to which the intervals of two standard errors
+        around the slopes have a point in common.
       horizon: rounds T.
       seeds: how many runs, or their seeds; each step simulates twice as many.
       kind: "expected", "realised" or "offline" regret.
@@ -85,6 +85,7 @@ def regret_slope(
     (-500.0, 0.0)
     """
     value = real_number("value", value)
+    horizon = whole_number("horizon", horizon, at_least=1)
     check_seeds(seeds)
     steps = np.sort(np.atleast_1d(real_array("step", step, None)))
     if steps.ndim != 1 or len(steps) == 0 or steps[0] <= 0:

@@ -1,27 +1,33 @@
-"""What a problem is worth, as pure functions of its system and the vertices of its action set.
+"""Values of a problem as pure functions of its system and the vertices of its action set.
 
 All of them go through `jax.grad`, `jax.vmap` and `jax.jit`. A maximum over vertices has, by the envelope
 theorem, the derivatives of the maximiser held fixed. Where several vertices tie (within 1e-12, relative)
-it has a kink, and the derivatives here are those of the first of them, never an average that belongs to
-none; `dlbjax.sensitivity.of` reports all.
+it has a kink, and the derivatives here are those of the first of them; `dlbjax.sensitivity.of` reports all.
 """
 
 from typing import NamedTuple
 
-from dlbjax._arrays import Array, namespace, real_array, whole_number
-from dlbjax.actions import ActionSet
-from dlbjax.problem import Problem
-from dlbjax.system import System
+from dlbjax.common.arrays import Array, Number, namespace, real_array, whole_number
+from dlbjax.model.actions import ActionSet
+from dlbjax.model.problem import Problem
+from dlbjax.model.system import System
 from dlbjax.theory import optimal_average, smallest_gap
 
 
 class Parameters(NamedTuple):
-    """A number for every entry of A, B, ω and θ."""
+    """A number for every entry of A, B, ω and θ.
 
-    A: Array  # (n, n)
-    B: Array  # (n, d)
-    omega: Array  # (n,)
-    theta: Array  # (d,)
+    Attributes:
+      A: (n, n).
+      B: (n, d).
+      omega: (n,).
+      theta: (d,).
+    """
+
+    A: Array
+    B: Array
+    omega: Array
+    theta: Array
 
 
 def value_derivatives(system: System, action: Array) -> Parameters:
@@ -42,7 +48,7 @@ def value_derivatives(system: System, action: Array) -> Parameters:
     return Parameters(xp.outer(worth, state), xp.outer(worth, action), state, action)
 
 
-def optimal_value(system: System, vertices: Array) -> Array:
+def optimal_value(system: System, vertices: Array) -> Number:
     """J* = max ⟨h,u⟩ over vertices (K, d).
 
     >>> import jax
@@ -56,7 +62,7 @@ def optimal_value(system: System, vertices: Array) -> Array:
     return _problem(system, vertices).optimal_value
 
 
-def margin(system: System, vertices: Array) -> Array:
+def margin(system: System, vertices: Array) -> Number:
     """J* − J(v) for the best vertex v that does not tie with u*; see `theory.smallest_gap`."""
     return smallest_gap(_problem(system, vertices))
 
@@ -69,8 +75,8 @@ def steady_state(system: System, vertices: Array) -> Array:
     return system.steady_state(_problem(system, vertices).optimal_action)
 
 
-def horizon_value(system: System, vertices: Array, horizon: int) -> Array:
-    """J_H of u* played for ever: its average reward over the first H rounds, from x₁.
+def horizon_value(system: System, vertices: Array, horizon: int) -> Number:
+    """J_H of u* played forever: its average reward over the first H rounds, from x₁.
 
     J* + ⟨ω, (I−A)⁻¹(I−A^H)(x₁−x̄(u*))⟩/H
 
@@ -88,13 +94,13 @@ def horizon_value(system: System, vertices: Array, horizon: int) -> Array:
     return problem.optimal_value + state_worth(system) @ forgotten / horizon
 
 
-def planned_value(system: System, vertices: Array, horizon: int) -> Array:
+def planned_value(system: System, vertices: Array, horizon: int) -> Number:
     """J*_H, the average reward of the best plan over H rounds; see `theory.optimal_average`."""
     return optimal_average(_problem(system, vertices), horizon)
 
 
 def state_worth(system: System) -> Array:
-    """(I−A)⁻ᵀω, (n,): what one unit of each state brings, now and in all rounds that follow."""
+    """(I−A)⁻ᵀω, (n,): reward of one unit of each state, in this round and all that follow."""
     xp = namespace(system)
     return xp.linalg.solve((xp.eye(system.n) - system.A).T, system.omega)
 
@@ -103,4 +109,4 @@ def _problem(system: System, vertices: Array) -> Problem:
     vertices = real_array("vertices", vertices, (None, None))
     if len(vertices) == 0:
         raise ValueError("vertices must hold at least one action; got none")
-    return Problem(system, ActionSet(vertices))
+    return Problem(system, ActionSet(vertices))  # type: ignore[arg-type]  # JAX's under jit

@@ -3,13 +3,13 @@
 J(u*) − J(v) is linear in an entry of B, ω or θ. In an entry of A it is, by Sherman and Morrison's formula
 with R = (I−A)⁻¹, gap + δ·g/(1 − δ·R_ji) after a move of A_ij by δ, where g is its derivative. Either way
 it reaches zero at δ = gap/(gap·r − g) and nowhere else, with r = R_ji for A and r = 0 for the others.
-Beyond the pole at δ = 1/R_ji the formula means nothing, but there A has an eigenvalue above one.
+Beyond the pole at δ = 1/R_ji the formula does not hold, but there A has an eigenvalue above one.
 """
 
 import numpy as np
 
-from dlbjax.powers import spectral_radius
-from dlbjax.problem import Problem
+from dlbjax.model.powers import spectral_radius
+from dlbjax.model.problem import Problem
 from dlbjax.sensitivity.exact import Parameters, state_worth
 
 
@@ -26,18 +26,18 @@ def moves(problem: Problem, gaps: np.ndarray) -> tuple[Parameters, Parameters]:
     >>> falls.theta.round(4), rises.theta.round(4)
     (array([0.0625, 0.3889,    inf]), array([   inf, 0.0625, 0.3889]))
     """
-    system, vertices = problem.system, problem.actions.vertices
-    resolvent = np.linalg.inv(np.eye(system.n) - system.A)
-    worth, states = state_worth(system), vertices @ (resolvent @ system.B).T
+    system, vertices, best = problem.system, problem.actions.vertices, int(problem.optimal_index)
+    dynamics = np.asarray(system.A)
+    resolvent = np.linalg.inv(np.eye(system.n) - dynamics)
+    worth, states = np.asarray(state_worth(system)), vertices @ (resolvent @ system.B).T
     one, none = np.ones(1), np.zeros((1, system.n))
-    best = problem.optimal_index
     # All derivatives of J(v) are products of a weight and an entry of the state or of the action.
     A = _moves(gaps, best, worth, states, resolvent.T)
     B = _moves(gaps, best, worth, vertices, np.zeros(system.B.shape))
     omega = _moves(gaps, best, one, states, none)
     theta = _moves(gaps, best, one, vertices, np.zeros((1, system.d)))
     falls, rises = (
-        Parameters(_while_stable(system.A, sign, a), b, o[0], t[0])
+        Parameters(_while_stable(dynamics, sign, a), b, o[0], t[0])
         for sign, a, b, o, t in zip((-1.0, 1.0), A, B, omega, theta, strict=True)
     )
     return falls, rises
@@ -49,7 +49,7 @@ def _moves(
     """Falls and rises (p, q) where ∂J(v)/∂x_ij = weights_i·factors_vj and r is `feedback`."""
     falls, rises = np.full((2, *feedback.shape), np.inf)
     apart = factors[best] - factors
-    # What two vertices have in common must not differ by rounding, or a tie seems to end at once.
+    # Equal entries of two vertices must not differ by rounding, or a tie seems to end at once.
     apart[np.abs(apart) <= 1e-12 * np.abs(factors).max(axis=0)] = 0.0
     for i, weight in enumerate(weights):  # by rows: all at once may not fit into memory
         slopes = weight * apart

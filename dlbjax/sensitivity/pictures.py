@@ -1,12 +1,16 @@
 """Figures of sensitivities."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 
-from dlbjax.sensitivity.exact import Parameters
+if TYPE_CHECKING:
+    from dlbjax.sensitivity.summary import Sensitivity
 
 _LABELS = {  # title, along the rows, along the columns
     "A": ("A: state to state", "to state i", "from state j"),
@@ -16,18 +20,18 @@ _LABELS = {  # title, along the rows, along the columns
 }
 
 
-def elasticities(sensitivity: Any) -> Any:
+def elasticities(sensitivity: "Sensitivity") -> Figure:
     """Heat maps of the elasticities of J* in every entry of A, B, ω and θ.
 
     Args:
-      sensitivity: what `dlbjax.sensitivity.of` returned.
+      sensitivity: from `dlbjax.sensitivity.of`.
 
     Returns:
       The figure.
     """
     if sensitivity.value == 0:
         raise ValueError("J* is 0, so that there are no elasticities; look at `derivatives`")
-    shares: Parameters = sensitivity.elasticities
+    shares = sensitivity.elasticities
     n, d = shares.B.shape
     size = (max(6.4, 3.4 + 0.8 * (n + d)), max(4.2, 2.2 + 0.7 * (n + 1)))
     figure = plt.figure(figsize=size, layout="constrained")
@@ -46,7 +50,7 @@ def elasticities(sensitivity: Any) -> Any:
     return figure
 
 
-def _heat_map(ax: Any, name: str, cells: np.ndarray, most: float) -> Any:
+def _heat_map(ax: Axes, name: str, cells: np.ndarray, most: float) -> AxesImage:
     image = ax.imshow(cells, cmap="RdBu_r", norm=Normalize(-most, most), aspect="auto")
     title, down, across = _LABELS[name]
     ax.set_title(title, fontsize="medium")
@@ -54,7 +58,7 @@ def _heat_map(ax: Any, name: str, cells: np.ndarray, most: float) -> Any:
     ax.set_xticks(range(cells.shape[1]) if across else [])
     ax.set_yticks(range(cells.shape[0]) if down else [])
     for (i, j), value in np.ndenumerate(cells):
-        dark = abs(value) > 0.6 * most  # the text must be read on it
+        dark = abs(value) > 0.6 * most
         ax.text(
             j, i, f"{value:.2g}", ha="center", va="center", color="white" if dark else "black"
         )  # fmt: skip

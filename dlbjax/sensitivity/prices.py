@@ -6,17 +6,17 @@ dual program. By complementary slackness these are the (y, z) with
     Gᵀy + A_eqᵀz = h,    y ≥ 0,    y_i = 0 where the i-th limit is not reached at u*.
 
 Where there is more than one (a degenerate optimum) J* has a kink: the price of a limit is the largest y_i
-to those who lower it, and the smallest to those who raise it.
+where it is lowered, and the smallest where it is raised.
 """
 
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 
-from dlbjax._arrays import Array
-from dlbjax.actions import budget_constraints, constraints
-from dlbjax.system import System
+from dlbjax.model.actions import budget_constraints, constraints
+from dlbjax.model.system import System
 
 _PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _REACHED = 1e-9  # distance from a limit, relative to the actions' size
@@ -30,11 +30,11 @@ class OneSided(NamedTuple):
       above: per unit by which it is raised. Infinite likewise.
     """
 
-    below: Array
-    above: Array
+    below: float | np.ndarray
+    above: float | np.ndarray
 
     @property
-    def kink(self) -> Array:
+    def kink(self) -> bool | np.ndarray:
         """Where the two differ by more than rounding."""
         return ~np.isclose(self.below, self.above, rtol=1e-9, atol=1e-12)
 
@@ -55,9 +55,7 @@ class PolytopePrices(NamedTuple):
     b_eq: OneSided
 
     def __str__(self) -> str:
-        rows = [(f"g[{i}]", *sides) for i, sides in enumerate(zip(*self.g, strict=True))]
-        rows += [(f"b_eq[{i}]", *sides) for i, sides in enumerate(zip(*self.b_eq, strict=True))]
-        return _table(self.value, self.action, rows)
+        return _table(self.value, self.action, g=self.g, b_eq=self.b_eq)
 
 
 class BudgetPrices(NamedTuple):
@@ -78,13 +76,10 @@ class BudgetPrices(NamedTuple):
     total: OneSided
 
     def __str__(self) -> str:
-        rows = [("total", *self.total)]
-        rows += [(f"low[{i}]", *sides) for i, sides in enumerate(zip(*self.low, strict=True))]
-        rows += [(f"high[{i}]", *sides) for i, sides in enumerate(zip(*self.high, strict=True))]
-        return _table(self.value, self.action, rows)
+        return _table(self.value, self.action, total=self.total, low=self.low, high=self.high)
 
 
-def budget_prices(system: System, low: Array, high: Array, total: float) -> BudgetPrices:
+def budget_prices(system: System, low: ArrayLike, high: ArrayLike, total: float) -> BudgetPrices:
     """dJ*/d low, dJ*/d high and dJ*/d total for the set of `actions.budget` with these limits.
 
     >>> import dlbjax as dlb
@@ -95,7 +90,7 @@ def budget_prices(system: System, low: Array, high: Array, total: float) -> Budg
     """
     found = polytope_prices(system, *budget_constraints(low, high, total))
     d = system.d
-    below, above = found.g
+    below, above = np.asarray(found.g)
     return BudgetPrices(
         found.value,
         found.action,
@@ -107,7 +102,11 @@ def budget_prices(system: System, low: Array, high: Array, total: float) -> Budg
 
 
 def polytope_prices(
-    system: System, G: Array, g: Array, A_eq: Array = None, b_eq: Array = None
+    system: System,
+    G: ArrayLike,
+    g: ArrayLike,
+    A_eq: ArrayLike | None = None,
+    b_eq: ArrayLike | None = None,
 ) -> PolytopePrices:
     """dJ*/dg and dJ*/db_eq for the set {u : G u ≤ g, A_eq u = b_eq}; see `actions.polytope`.
 
@@ -124,7 +123,7 @@ def polytope_prices(
         raise ValueError(
             f"the limits are on {G.shape[1]} coordinates but B has {system.d} columns; they must agree"
         )
-    h = system.h
+    h = np.asarray(system.h)
     unit = float(np.abs(h).max()) or 1.0  # tolerances are absolute in the solver
     action = _optimum(h / unit, G, g, A_eq, b_eq)
     reached = np.flatnonzero(_distances(G, g, action) <= _REACHED * _size(G, g, action))
@@ -171,16 +170,19 @@ def _smallest(direction: np.ndarray, rows: np.ndarray, h: np.ndarray, signed: in
     answer = linprog(direction, A_eq=rows.T, b_eq=h, bounds=bounds, options=_PRECISE)
     if answer.status == 2:
         raise ValueError(
-            "the limits reached at u* cannot be told from the others: they differ by less than 1e-9 of "
-            "the actions' size. Remove limits that are almost the same"
+            "the limits reached at u* differ from others by less than 1e-9 of the actions' size; remove "
+            "limits that are almost the same"
         )
     return float(answer.fun) if answer.status == 0 else -np.inf
 
 
-def _table(value: float, action: np.ndarray, rows: list[tuple[str, float, float]]) -> str:
+def _table(value: float, action: np.ndarray, **prices: OneSided) -> str:
     lines = [f"J* = {value:.6g} at u* = ({', '.join(f'{u:.4g}' for u in action)})"]
     lines += [f"{'limit':<10}{'lowered':>12}{'raised':>12}"]
-    for name, below, above in rows:
-        kink = "  kink" if OneSided(below, above).kink else ""
-        lines.append(f"{name:<10}{below:>12.4g}{above:>12.4g}{kink}")
+    for name, sides in prices.items():
+        for place, below in np.ndenumerate(sides.below):
+            above = np.asarray(sides.above)[place]
+            kink = "  kink" if np.asarray(sides.kink)[place] else ""
+            entry = f"{name}[{place[0]}]" if place else name
+            lines.append(f"{entry:<10}{below:>12.4g}{above:>12.4g}{kink}")
     return "\n".join(lines)

@@ -37,17 +37,29 @@ are right throughout. The default of 1 was chosen with this table in view; on ei
 part in it (T = 10⁴, log λ and log β) the largest error is 11 %.
 """
 
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import jax
 import numpy as np
 
-from dlbjax._arrays import Array, is_traced, real_array, real_number, whole_number
-from dlbjax.bounds import Bounds
-from dlbjax.epochs import Epochs, as_epochs, growing_epochs
-from dlbjax.sensitivity.relaxation import Parameters, along_lanes, draw, gradients, regrets, stretch
-from dlbjax.system import System
+from dlbjax.common.arrays import Array, Number, is_traced, real_array, real_number, whole_number
+from dlbjax.model.bounds import Bounds
+from dlbjax.model.system import System
+from dlbjax.policies.dynlin_ucb import epoch_lengths
+from dlbjax.policies.epochs import Epochs, as_epochs
+from dlbjax.sensitivity.relaxation import (
+    Parameters,
+    Setting,
+    draw,
+    for_each_run,
+    gradients,
+    regrets,
+    stretches,
+)
+
+EpochsLike: TypeAlias = int | Sequence[int] | np.ndarray | Epochs
 
 
 class RelaxedGradient(NamedTuple):
@@ -71,9 +83,9 @@ def relaxed_regret(
     *,
     horizon: int,
     seeds: int = 64,
-    temperature: Array = 1.0,
-    delta: Array = None,
-    epochs: Any = None,
+    temperature: Number = 1.0,
+    delta: Number | None = None,
+    epochs: EpochsLike | None = None,
 ) -> Array:
     """Expected regret T·J* − Σ(⟨ω,z_t⟩ + ⟨θ,u_t⟩) of the relaxed policy, one number per run.
 
@@ -85,14 +97,14 @@ def relaxed_regret(
     Args:
       parameters: the system, λ and the factor on β.
       vertices: (K, d) the actions.
-      bounds: what the learner is told. It does not move with the system unless you make it.
+      bounds: given to the learner. They do not move with the system unless you make them.
       horizon: rounds T.
       seeds: how many runs, seeds 0, 1, …
       temperature: of the soft choice, relative to what one observation changes. Smaller is nearer to the true
         policy, and its derivative varies more.
       delta: confidence δ, 1/T by default.
-      epochs: rounds of each epoch, a list or an `Epochs`; by default DynLin-UCB's for `bounds.rho`, which
-        must then be a known number.
+      epochs: rounds of each epoch: a number, a list or an `Epochs` table; by default DynLin-UCB's for
+        `bounds.rho`, which must then not be traced.
 
     Returns:
       (seeds,) regrets.
@@ -122,7 +134,7 @@ def relaxed_gradient(
     seeds: int = 64,
     temperature: float = 1.0,
     delta: float | None = None,
-    epochs: Any = None,
+    epochs: EpochsLike | None = None,
 ) -> RelaxedGradient:
     """Derivatives of mean relaxed regret in all parameters at once, with their standard errors.
 
@@ -130,8 +142,8 @@ def relaxed_gradient(
     takes two passes of hundreds of runs for each parameter. See `relaxed_regret` for the arguments.
 
     Raises:
-      FloatingPointError: derivatives grew along the run beyond all bounds; raise the temperature. Standard
-        errors as large as the slopes say the same earlier.
+      FloatingPointError: derivatives overflow along the run; raise the temperature. Standard errors as large
+        as the slopes are an earlier sign.
 
     >>> import dlbjax as dlb, numpy as np
     >>> problem = dlb.problems.synthetic()
@@ -146,7 +158,7 @@ def relaxed_gradient(
     arguments = _prepare(parameters, vertices, bounds, horizon, runs, temperature, delta, epochs)
     with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
         slopes, regret = jax.tree.map(np.asarray, gradients(*arguments))
-    _refuse_explosion(slopes, arguments[3])
+    _reject_explosion(slopes, temperature)
     return RelaxedGradient(
         regret=float(regret.mean()),
         slope=jax.tree.map(lambda each: each.mean(axis=-1), slopes),
@@ -154,19 +166,19 @@ def relaxed_gradient(
     )
 
 
-def _refuse_explosion(slopes: Parameters, temperature: float) -> None:
+def _reject_explosion(slopes: Parameters, temperature: float) -> None:
     with np.errstate(over="ignore"):
         if not all(np.all(np.isfinite(np.square(leaf))) for leaf in jax.tree.leaves(slopes)):
             raise FloatingPointError(
-                f"derivatives grow along the run beyond all bounds at temperature {temperature:g}; raise it, "
+                f"derivatives overflow along the run at temperature {temperature:g}; raise it, "
                 "1 suits the paper's problems"
             )
 
 
 def _prepare(
-    parameters: Parameters, vertices: Array, bounds: Bounds, horizon: Any, seeds: Any,
-    temperature: Array, delta: Array, epochs: Any,
-) -> tuple[Any, ...]:  # fmt: skip
+    parameters: Parameters, vertices: Array, bounds: Bounds, horizon: int, seeds: int,
+    temperature: Number, delta: Number | None, epochs: EpochsLike | None,
+) -> tuple[Parameters, Array, Setting, int, int]:  # fmt: skip
     """The arguments of `regrets`, checked, every run with its own copy of the parameters."""
     horizon = whole_number("horizon", horizon, at_least=1)
     runs = whole_number("seeds", seeds, at_least=1)
@@ -183,23 +195,27 @@ def _prepare(
             )
     real_number("lam", parameters.lam, above=0.0)
     real_number("scale", parameters.scale, at_least=0.0)
-    vertices = real_array("vertices", vertices, (None, parameters.system.d))
-    temperature = real_number("temperature", temperature, above=0.0)
-    delta = real_number("delta", 1 / horizon if delta is None else delta, above=0.0, below=1.0)
-    table, most = stretch(_table(bounds, epochs, horizon), horizon)
+    table, most = stretches(_table(bounds, epochs, horizon), horizon)
+    setting = Setting(
+        vertices=real_array("vertices", vertices, (None, parameters.system.d)),
+        bounds=bounds,
+        temperature=real_number("temperature", temperature, above=0.0),
+        delta=real_number("delta", 1 / horizon if delta is None else delta, above=0.0, below=1.0),
+        stretches=table,
+    )
     with jax.enable_x64(True):
-        return (
-            jax.tree.map(partial(along_lanes, runs), parameters), vertices, bounds, temperature, delta,
-            table, draw(runs, int(table.count.sum()) + most), most, int(table.length.max()),
-        )  # fmt: skip
+        copies = jax.tree.map(partial(for_each_run, runs), parameters)
+        normals = draw(runs, int(table.epochs.sum()) + most)
+    return copies, normals, setting, most, int(table.length.max())
 
 
-def _table(bounds: Bounds, epochs: Any, horizon: int) -> Epochs:
+def _table(bounds: Bounds, epochs: EpochsLike | None, horizon: int) -> Epochs:
     if epochs is not None:
         return as_epochs(epochs, horizon)
     if is_traced(bounds.rho):
         raise ValueError(
             "the epochs depend on bounds.rho (ρ̄), which is being traced; pass epochs, for instance "
-            "dlbjax.epochs.growing_epochs(rho_bar, horizon)"
+            "dlbjax.policies.dynlin_ucb.epoch_lengths(rho_bar, horizon)"
         )
-    return growing_epochs(real_number("bounds.rho", bounds.rho, at_least=0.0, below=1.0), horizon)
+    rho_bar = real_number("bounds.rho", bounds.rho, at_least=0.0, below=1.0)
+    return epoch_lengths(float(rho_bar), horizon)

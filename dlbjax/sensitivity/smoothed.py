@@ -6,7 +6,7 @@ For a smooth or jumping function R, the smoothed x ↦ E R(x + width·ξ), ξ ~ 
 
 Both ends of a direction ξ use the same seeds (antithetic, common random numbers). The directions are
 whitened, so that Σ ξξᵀ = directions·I exactly: the estimate is then the least-squares slope, without error on
-a linear function however few the directions, where the plain average would be off by a relative
+a linear function with any number of directions, where the plain average has a relative error of
 √(parameters/directions).
 """
 
@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dlbjax._arrays import real_array, whole_number
+from dlbjax.common.arrays import real_array, whole_number
 from dlbjax.engine.simulate import simulate
-from dlbjax.policies.policy import PolicyGrid
+from dlbjax.policies.base import PolicyGrid
 from dlbjax.sensitivity.points import Point, check_points, check_seeds
 
 
@@ -26,7 +26,7 @@ class SmoothedGradient(NamedTuple):
 
     Attributes:
       gradient: (parameters,) the estimate.
-      standard_error: (parameters,) over directions and over seeds, never too small on average.
+      standard_error: (parameters,) over directions and over seeds; on average not too small.
       regret: mean regret around the point.
     """
 
@@ -65,11 +65,10 @@ def smoothed_gradient(
       **options: passed to `simulate`.
 
     >>> import dlbjax as dlb, numpy as np
-    >>> from dlbjax.sensitivity.exploration import scaled_dynlin_ucb
     >>> problem = dlb.problems.synthetic()
     >>> bounds = dlb.Bounds.of(problem)
     >>> def at(x):                                                          # x = (log λ, log of the scale)
-    ...     return problem, scaled_dynlin_ucb(bounds, 3, 2000, lam=np.exp(x[0]), scale=np.exp(x[1]))
+    ...     return problem, dlb.dynlin_ucb(bounds, lam=np.exp(x[0]), scale=np.exp(x[1]))
     >>> found = smoothed_gradient(at, [np.log(np.log(2000)), 0.0], 0.1, horizon=2000, directions=8, seeds=8)
     >>> found.gradient.shape, bool(found.gradient[1] > 4 * found.standard_error[1])
     ((2,), True)
@@ -81,6 +80,7 @@ def smoothed_gradient(
             f"width must be a number above 0, or one for each of {len(here)} parameters; got {width!r:.60}"
         )
     count = whole_number("directions", directions, at_least=len(here) + 1)
+    horizon = whole_number("horizon", horizon, at_least=1)
     check_seeds(seeds)
     xi = _directions(count, len(here), random_seed)
     points = np.concatenate([here + widths * xi, here - widths * xi])

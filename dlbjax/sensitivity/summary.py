@@ -2,20 +2,29 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import numpy as np
 
-from dlbjax._arrays import is_traced, whole_number
-from dlbjax.problem import Problem, ties
+from dlbjax.common.arrays import is_traced, whole_number
+from dlbjax.model.problem import Problem, ties
 from dlbjax.sensitivity.exact import Parameters, value_derivatives
 from dlbjax.sensitivity.moves import moves
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False)
 class Vertex:
-    """A vertex, with the derivatives of its own J(u)."""
+    """A vertex, with the derivatives of its own J(u).
+
+    Attributes:
+      index: its number among the vertices.
+      action: (d,) the vertex itself.
+      derivatives: ∂J(u)/∂x for every entry x of A, B, ω, θ.
+    """
 
     index: int
     action: np.ndarray
@@ -23,9 +32,16 @@ class Vertex:
 
 
 class Entry(NamedTuple):
-    """One entry of the system and what J* owes to it."""
+    """One entry x of the system, and how J* depends on it.
 
-    name: str  # "A[0,1]"
+    Attributes:
+      name: such as "A[0,1]".
+      value: x.
+      derivative: ∂J*/∂x.
+      elasticity: x/J*·∂J*/∂x.
+    """
+
+    name: str
     value: float
     derivative: float
     elasticity: float
@@ -36,7 +52,7 @@ class Sensitivity:
     """Derivatives of J* and of the margin of u*; see `of`.
 
     Attributes:
-      problem: what was asked about.
+      problem: the bandit.
       value: J*.
       derivatives: ∂J*/∂x for every entry x of A, B, ω, θ; at a kink those of the first best vertex.
       margin: J* minus the value of the best vertex that does not tie; infinite if all do.
@@ -96,7 +112,7 @@ class Sensitivity:
         entries = [entry for entry in self._entries() if entry.name.startswith(f"{field}[")]
         return max(entries, key=lambda entry: abs(entry.derivative))
 
-    def plot(self) -> Any:
+    def plot(self) -> "Figure":
         """Draw the elasticities as heat maps; see `dlbjax.sensitivity.pictures.elasticities`."""
         from dlbjax.sensitivity import pictures
 
@@ -164,18 +180,18 @@ def of(problem: Problem) -> Sensitivity:
         raise ValueError(f"problem must be a dlbjax.Problem; got {type(problem).__name__}")
     if is_traced(problem.system, problem.actions.vertices):
         raise ValueError(
-            "sensitivity.of looks at numbers, and JAX is tracing this problem; differentiate "
+            "sensitivity.of needs concrete numbers, and JAX is tracing this problem; differentiate "
             "sensitivity.optimal_value, margin, steady_state or horizon_value instead"
         )
-    best = ties(problem.values)
+    best = np.asarray(ties(problem.values))
     second = ties(problem.values, among=~best)
-    tied, runners_up = _vertices(problem, best), _vertices(problem, second)
+    tied, runners_up = _vertices(problem, best), _vertices(problem, np.asarray(second))
     slopes = tied[0].derivatives
     rivals = runners_up[0] if runners_up else tied[0]
     falls, rises = moves(problem, np.where(best, 0.0, problem.gaps))
     return Sensitivity(
         problem,
-        value=problem.optimal_value,
+        value=float(problem.optimal_value),
         derivatives=slopes,
         margin=float(problem.gaps[rivals.index]) if runners_up else np.inf,
         margin_derivatives=_each(np.subtract, slopes, rivals.derivatives),

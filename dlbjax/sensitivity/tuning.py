@@ -1,34 +1,35 @@
 """Choosing λ, the exploration and the persistence of DynLin-UCB for a family of systems.
 
 `tune` follows the gradient of the relaxed regret, averaged over systems; `validate` plays the true policy on
-other systems and says whether the gain is there. The paper's constants come with a guarantee, tuned ones do
-not: they are as good as the family is representative. Small exploration is cheap until a system comes along
-on which the learner settles for the wrong vertex: then regret is linear.
+other systems and says whether the gain carries over. The paper's constants come with a guarantee, tuned ones
+do not: they are as good as the family is representative. Little exploration is cheap, except on a system
+where the learner settles for the wrong vertex: there regret is linear.
 
 Measured, T = 10⁴, tuned on 16 random systems (n = d = 3, σ = 0.05, ρ̄ = 0.5): λ = 7.1, β times 0.027, no extra
 rounds. On 50 held-out systems of the family mean relative regret falls to 0.17 (95 %: 0.05 to 0.28), median
 0.04; but 2 of the 50 become worse, up to 2.3 times. On the synthetic problem, which is not of the family,
-regret grows 3.5 to 3.8 times. 48 systems instead of 16 do not mend that.
+regret grows 3.5 to 3.8 times. 48 systems instead of 16 do not change that.
 """
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 
-from dlbjax._arrays import Array, real_number, whole_number
-from dlbjax.actions import budget
-from dlbjax.bounds import Bounds
+from dlbjax.common.arrays import Array, real_number, whole_number
 from dlbjax.engine.simulate import simulate
-from dlbjax.epochs import growing_epochs
-from dlbjax.problem import Problem
-from dlbjax.sensitivity.exploration import scaled_dynlin_ucb
+from dlbjax.model.actions import budget
+from dlbjax.model.bounds import Bounds
+from dlbjax.model.problem import Problem
+from dlbjax.model.system import System
+from dlbjax.policies.dynlin_ucb import dynlin_ucb, epoch_lengths
 from dlbjax.sensitivity.relaxed import Parameters, relaxed_regret
-from dlbjax.system import System
+
+Tree = TypeVar("Tree", System, Bounds)
 
 
 class Tuned(NamedTuple):
@@ -36,8 +37,8 @@ class Tuned(NamedTuple):
 
     Attributes:
       lam, scale, extra: λ, the factor on β, and further rounds of every epoch.
-      rho_bar: the ρ̄ that all were told.
-      horizon: the T they were tuned for.
+      rho_bar: ρ̄ in the bounds of every learner.
+      horizon: T.
       curves: for each number of extra rounds, (steps + 1,) mean relative relaxed regret on the way: 1 is that
         of the paper's constants, without extra rounds.
     """
@@ -125,7 +126,7 @@ def tune(
     Args:
       problems: systems of one shape with the same vertices.
       horizon: rounds T.
-      rho_bar: what every learner is told; not below the spectral radii.
+      rho_bar: ρ̄ in the bounds of every learner; not below the spectral radii.
       extra: further rounds of every epoch to try.
       seeds: runs per problem.
       steps: of Adam.
@@ -145,7 +146,7 @@ def tune(
     vertices, systems, bounds = _family(problems, rho_bar)
 
     def regrets(q: int, logs: Array) -> Array:
-        epochs = growing_epochs(rho_bar, horizon, q)
+        epochs = epoch_lengths(rho_bar, horizon, q)
 
         def mean_regret(system: System, bounds: Bounds) -> Array:
             return relaxed_regret(
@@ -198,12 +199,10 @@ def validate(
     horizon = tuned.horizon
     regrets = []
     for problem in problems:
-        bounds, d = Bounds.of(problem, tuned.rho_bar), problem.system.d
+        bounds = Bounds.of(problem, tuned.rho_bar)
         policies = {
-            "paper": scaled_dynlin_ucb(bounds, d, horizon),
-            "tuned": scaled_dynlin_ucb(
-                bounds, d, horizon, tuned.lam, tuned.scale, extra=tuned.extra
-            ),
+            "paper": dynlin_ucb(bounds),
+            "tuned": dynlin_ucb(bounds, tuned.lam, scale=tuned.scale, extra=tuned.extra),
         }
         results = simulate(problem, policies, horizon, runs, rounds=[horizon], **options)
         regrets.append([results[name].expected_regret[:, -1] for name in policies])
@@ -225,7 +224,7 @@ def _verdict(low: float, high: float, worst: float, worse: int, count: int) -> s
     elif low > 1:
         outcome = f"the gain does not carry over: mean regret grows to {interval}"
     else:
-        outcome = f"no gain that can be told from none: mean regret is {interval}"
+        outcome = f"no significant gain: mean regret is {interval}"
     return f"{outcome} (95 % over problems); worse on {worse} of {count} problems, at worst {worst:.2g} times"
 
 
@@ -250,5 +249,5 @@ def _family(problems: Sequence[Problem], rho_bar: float) -> tuple[np.ndarray, Sy
     return vertices, _stacked([problem.system for problem in problems]), _stacked(bounds)
 
 
-def _stacked(trees: list[Any]) -> Any:
+def _stacked(trees: list[Tree]) -> Tree:
     return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *trees)

@@ -1,7 +1,7 @@
-"""The work of a sweep in batches, and which of several writers does which.
+"""The runs of a sweep in batches, which several writers claim one by one.
 
-How the runs fall into batches depends on what the sweep asks for only, not on what is there already,
-so that all writers of a sweep agree on the batches and can claim them one by one.
+The batches depend on the arguments of the sweep only, not on what is in the store already, so that all
+writers of a sweep have the same batches.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dlbjax._digest import digest, digest_text
+from dlbjax.common.digest import digest, digest_text
 from dlbjax.engine.settings import Settings
 
 _FEWEST_SEEDS = 256  # in a batch, where there are so many
@@ -42,12 +42,12 @@ class Batch(NamedTuple):
 
 
 def make_batches(points: Mapping[str, int], seeds: np.ndarray, most: int) -> list[Batch]:
-    """All runs of a sweep in batches of at most so many.
+    """All runs of a sweep in batches.
 
     Args:
-      points: how many the grid of each series has, by folder.
+      points: number of points in the grid of each series, by folder.
       seeds: of every series.
-      most: runs in a batch.
+      most: runs in a batch at most.
     """
     cells = [Cell(name, point) for name, count in points.items() for point in range(count)]
     size = min(len(seeds), most, max(_FEWEST_SEEDS, most // len(cells)))
@@ -60,16 +60,16 @@ def make_batches(points: Mapping[str, int], seeds: np.ndarray, most: int) -> lis
 
 
 def runs_that_fit(settings: Settings) -> int:
-    """Runs of a batch: no more than a gigabyte holds, and than take minutes."""
+    """Most runs of a batch: those that fit into a gigabyte, and take no longer than minutes."""
     each = _COPIES * 3 * 8 * (len(settings.rounds) + 1)
     return int(np.clip(_MEMORY / each, 1, _MOST_RUNS))
 
 
 @contextmanager
 def claimed(path: Path) -> Iterator[bool]:
-    """Whether this process may have a piece of work, for as long as the context lasts.
+    """Claim a batch for as long as the context lasts; whether it could be claimed.
 
-    The system gives it back when the process ends, however it ends.
+    The system releases the claim when the process ends, however it ends.
     """
     try:
         import fcntl
@@ -91,13 +91,13 @@ def claimed(path: Path) -> Iterator[bool]:
         try:
             mine = os.fstat(file.fileno()).st_ino == os.stat(path).st_ino
         except FileNotFoundError:
-            mine = False  # who had it before removed the file just now
+            mine = False  # the last owner has just removed the file
         yield mine
         if mine:
             path.unlink(missing_ok=True)
 
 
 def give_back_memory() -> None:
-    """Ask the C library for what it keeps of memory that was freed; between batches nothing is needed."""
-    with suppress(OSError, AttributeError):  # there is no such function, or no such need
+    """Return freed memory, which the C library keeps, to the system."""
+    with suppress(OSError, AttributeError):  # there is no such function everywhere
         ctypes.CDLL(None).malloc_trim(0)

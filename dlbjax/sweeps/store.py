@@ -1,4 +1,4 @@
-"""A folder of results that grows: sweeps write into it, several at once if need be, and anybody reads.
+"""A folder of results that grows: several sweeps may write to it at once, and anyone can read it.
 
 Every policy on every problem has a folder with a file that says what it is, about.json, and shards: .npz
 files with the regret of some points of its grid for some seeds. A shard is written whole or not at
@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dlbjax._archive import read_archive, write_archive
-from dlbjax._arrays import short
-from dlbjax._digest import digest, digest_text
-from dlbjax._files import as_path, write_atomically
-from dlbjax._hints import hint, optional
-from dlbjax.engine.fingerprint import refuse_other, versions
-from dlbjax.result import REGRETS, Result, Results
+from dlbjax.common.archive import read_archive, write_archive
+from dlbjax.common.arrays import short
+from dlbjax.common.digest import digest, digest_text
+from dlbjax.common.files import as_path, write_atomically
+from dlbjax.common.hints import hint, optional
+from dlbjax.engine.identity import check_identity, versions
+from dlbjax.results.result import REGRETS, Result, Results
 
 _MARK, _ABOUT, _WORK = "store.json", "about.json", "work"
 _FORMAT = 1
@@ -46,7 +46,7 @@ class Series(NamedTuple):
     axes: dict[str, np.ndarray]  # hyper-parameters that vary, and their values
     rounds: np.ndarray  # (C,) after which regret is reported
     config: dict[str, Any]  # what made it
-    fingerprint: dict[str, Any]  # what tells it from others
+    fingerprint: dict[str, Any]  # identity of its numbers
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -60,12 +60,12 @@ class Series(NamedTuple):
 
     @property
     def identity(self) -> str:
-        """What its shards say that they belong to."""
+        """Identity that its shards carry."""
         return digest_text(json.dumps([self.problem, self.policy, self.fingerprint]))
 
     @property
     def folder(self) -> str:
-        """Name of its folder: one that people can read, and that no other series has."""
+        """Name of its folder, readable and unique."""
         words = re.sub(r"[^A-Za-z0-9.=-]+", "_", f"{self.problem}-{self.policy}")[:60]
         return f"{words}-{digest_text(json.dumps([self.problem, self.policy]))[:8]}"
 
@@ -78,7 +78,7 @@ class Shard(NamedTuple):
 
 
 class Store:
-    """The results of sweeps in a folder, to be read while it grows.
+    """The results of sweeps in a folder, which can be read while it grows.
 
     >>> import dlbjax as dlb, tempfile
     >>> problem = dlb.problems.synthetic()
@@ -94,14 +94,15 @@ class Store:
     """
 
     def __init__(self, path: str | Path):
-        """Open a store that a sweep has made."""
+        """Open a store that `sweep` has made."""
         self.path = as_path("path", path).absolute()
         if not (self.path / _MARK).is_file():
             raise ValueError(f"{path} is not a store of results; dlbjax.sweep makes one")
         mark = _read_json(self.path / _MARK)
         if mark.get("format") != _FORMAT:
             raise ValueError(
-                f"{path} has format {mark.get('format')}, this version of dlbjax reads {_FORMAT}"
+                f"{path} has format {mark.get('format')}, but this version of dlbjax reads format {_FORMAT}; "
+                "read it with the version that made it"
             )
         self._series: dict[str, Series] = {}
         self._shards: dict[Path, Shard] = {}  # what was found in files, which do not change
@@ -114,8 +115,8 @@ class Store:
             others = [name for name in os.listdir(path) if not name.startswith(f".{_MARK}.")]
             if others and not (path / _MARK).exists():  # another writer may have made it just now
                 raise ValueError(
-                    f"{path} is a folder with other things in it, such as {min(others)}; a store needs one "
-                    "of its own"
+                    f"{path} is a folder with other files in it, such as {min(others)}; give a new or "
+                    "empty one"
                 )
             _write_json(path / _MARK, {"format": _FORMAT, "versions": versions()})
         (path / _WORK).mkdir(exist_ok=True)
@@ -130,14 +131,14 @@ class Store:
         return "\n".join(f"{p:{a}}  {q:{b}}  {r:>{c}}  {s:>{d}}" for p, q, r, s in rows)
 
     def series(self) -> list[Series]:
-        """What is in the store: every policy on every problem, by label."""
+        """The series in the store: every policy on every problem, sorted by label."""
         for about in self.path.glob(f"*/{_ABOUT}"):
             if about.parent.name not in self._series:
                 self._series[about.parent.name] = _read_about(about)
         return sorted(self._series.values(), key=lambda series: (series.problem, series.policy))
 
     def complete(self, series: Series) -> np.ndarray:
-        """Seeds of which all points are done."""
+        """Seeds whose runs are complete for all points."""
         by_point: list[list[np.ndarray]] = [[] for _ in range(series.points)]
         for shard in self._scan(series):
             for point in shard.points:
@@ -152,14 +153,14 @@ class Store:
         """The regret of one series, for the seeds that are complete.
 
         Args:
-          problem: label of the problem; may be left out where there is one.
+          problem: label of the problem; may be omitted if there is only one.
           policy: label of the policy; likewise.
-          rounds: some of the reporting rounds, which makes it small however many runs there are.
+          rounds: some of the reporting rounds, to save memory; all by default.
         """
         found = self._select(problem, policy)
         if len(found) > 1:
             labels = [f"problem={s.problem!r}, policy={s.policy!r}" for s in found]
-            raise ValueError(f"there are {len(found)} of them; choose one, such as {labels[0]}")
+            raise ValueError(f"there are {len(found)} series; choose one, such as {labels[0]}")
         return self._result(found[0], self.complete(found[0]), rounds)
 
     def results(self, problem: str | None = None, rounds: Sequence[int] | None = None) -> Results:
@@ -179,8 +180,8 @@ class Store:
     ) -> Any:  # fmt: skip
         """Some series, or all, as one `xarray.Dataset` (problem, policy, axes…, seed, round).
 
-        It holds the seeds that are complete in all of them. They must have the same axes. Needs the
-        `xarray` extra.
+        They must have the same axes. The dataset holds the seeds that are complete in all of them. Needs
+        the `xarray` extra.
         """
         xarray = optional("xarray")
 
@@ -209,8 +210,8 @@ class Store:
     ) -> Any:  # fmt: skip
         """Some series, or all, as a `pandas.DataFrame` with a row for every run and round.
 
-        By default the last round only. All runs that are there are in it, complete seeds or not. Needs
-        the `xarray` extra, which brings pandas.
+        By default it has the last round only. It holds all runs, also those of incomplete seeds. Needs
+        the `xarray` extra, which includes pandas.
         """
         pandas = optional("pandas")
 
@@ -220,7 +221,7 @@ class Store:
             for shard, arrays in self._read(series):
                 frames.append(pandas.DataFrame(_rows(series, shard, arrays, chosen)))
         if not frames:
-            raise ValueError(f"{self.path} holds no run of the kind yet")
+            raise ValueError(f"{self.path} holds no such run yet")
         frame = pandas.concat(frames, ignore_index=True)
         keys = ["problem", "policy", _POINT, "seed", "round"]
         frame = frame.drop_duplicates(keys).sort_values(keys, ignore_index=True)
@@ -238,7 +239,7 @@ class Store:
         if found != series.fingerprint and not self._shards_of(series):
             _write_json(about, _about(series))  # of a call that never got anywhere
             found = series.fingerprint
-        refuse_other(
+        check_identity(
             f"{self.path} holds {series.policy!r} on {series.problem!r} already,", found,
             series.fingerprint, "Use another label, or another store",
         )  # fmt: skip
@@ -281,7 +282,7 @@ class Store:
                 raise ValueError(f"there is no {kind} {label!r} here{hint(label, labels)}")
         found = [s for s in found if problem in (None, s.problem) and policy in (None, s.policy)]
         if not found:
-            raise ValueError(f"{self.path} holds nothing of the kind yet")
+            raise ValueError(f"{self.path} holds no such series yet")
         return found
 
     def _shards_of(self, series: Series) -> list[Path]:
@@ -301,8 +302,8 @@ class Store:
     def _result(self, series: Series, seeds: np.ndarray, rounds: Sequence[int] | None) -> Result:
         if len(seeds) == 0:
             raise ValueError(
-                f"no seed of {series.policy!r} on {series.problem!r} is complete yet; to_pandas shows "
-                "single runs"
+                f"no seed of {series.policy!r} on {series.problem!r} is complete yet; to_pandas returns "
+                "the runs that are"
             )
         chosen = _columns(series, series.rounds if rounds is None else rounds)
         regrets = np.full((len(REGRETS), series.points, len(seeds), len(chosen)), np.nan)
@@ -325,7 +326,7 @@ def _read_shard(
     series: Series, path: Path, names: Sequence[str] | None = None
 ) -> tuple[Shard, dict[str, np.ndarray]]:
     """Which runs a shard holds, and its arrays, or some of them."""
-    advice = "Remove it to have its runs computed again"
+    advice = "Remove it, and sweep again to compute its runs"
     try:
         header, arrays = read_archive(path, "a shard of a store", names)
     except ValueError as error:
@@ -350,8 +351,8 @@ def _columns(series: Series, rounds: Sequence[int] | np.ndarray) -> np.ndarray:
     fits = wanted.ndim == 1 and wanted.size > 0 and wanted.dtype.kind in "iu"
     if not fits or np.any(np.diff(wanted) <= 0) or not np.all(np.isin(wanted, series.rounds)):
         raise ValueError(
-            f"rounds must be some of the reporting rounds, {series.rounds[0]}…{series.rounds[-1]}, in their "
-            f"order; got {short(rounds)}"
+            f"rounds must be some of the reporting rounds, {series.rounds[0]}…{series.rounds[-1]}, in "
+            f"increasing order; got {short(rounds)}"
         )
     return np.searchsorted(series.rounds, wanted)
 
@@ -431,6 +432,8 @@ def _write_json(path: Path, content: dict[str, Any], *, replace: bool = True) ->
     try:
         text = json.dumps(content, indent=1)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"what describes the sweep must be fit for JSON: {error}") from error
+        raise ValueError(
+            f"config in the schedules of a sweep's policies must be fit for JSON: {error}"
+        ) from error
     with write_atomically(path, replace=replace) as file:
         file.write(text.encode())

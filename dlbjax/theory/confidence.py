@@ -5,13 +5,14 @@ The paper's concentration theorem: with probability at least 1 − δ, after eve
     ‖ĥ_t − h‖_{V_t} ≤ c₁/√λ·log(e(t+1)) + c₂√λ + √(2σ̄²(log(1/δ) + ½·log(det V_t/λ^d))).
 
 Its proof loses a power of ρ: the state at the end of an epoch is off by ρ^{H}, not by ρ^{H+1}, and the
-theorem as printed is false (see dlbjax/ERRATA.md). Dividing c₁ by ρ̄ mends it.
+theorem as printed is false (see dlbjax/ERRATA.md). Dividing c₁ by ρ̄ corrects it.
 """
 
 import numpy as np
 
-from dlbjax._arrays import (
+from dlbjax.common.arrays import (
     Array,
+    Number,
     count_of_rounds,
     is_traced,
     namespace,
@@ -19,12 +20,13 @@ from dlbjax._arrays import (
     real_number,
     whole_number,
 )
-from dlbjax.bounds import Bounds, check
+from dlbjax.model.bounds import Bounds, check
+from dlbjax.policies.ridge import largest_growth, settled_radius
 
 
 def confidence_radius(
-    bounds: Bounds, lam: Array, delta: Array, rounds: Array, V: Array, *, printed: bool = False
-) -> Array:
+    bounds: Bounds, lam: Number, delta: Number, rounds: Number, V: Array, *, printed: bool = False
+) -> Number:
     """The theorem's radius in its determinant form, for DynLin-UCB's own epochs.
 
     Args:
@@ -53,14 +55,14 @@ def confidence_radius(
 
 
 def beta(
-    bounds: Bounds, lam: Array, delta: Array, d: int, rounds: Array, *, printed: bool = False
-) -> Array:
+    bounds: Bounds, lam: Number, delta: Number, d: int, rounds: Number, *, printed: bool = False
+) -> Number:
     """The exploration coefficient β_t of the paper's Equation (5): the radius for the largest det V.
 
     β_t = c̄₁/√λ·log(e(t+1)) + c̄₂√λ + √(2σ̄²(log(1/δ) + (d/2)·log(1 + tU²/(dλ))))
 
     Args:
-      bounds: what the learner is told.
+      bounds: given to the learner.
       lam: ridge parameter λ.
       delta: confidence δ.
       d: dimension of an action.
@@ -73,8 +75,8 @@ def beta(
 
 
 def radius(
-    bounds: Bounds, lam: Array, delta: Array, rounds: Array, growth: Array, printed: bool
-) -> Array:
+    bounds: Bounds, lam: Number, delta: Number, rounds: Number, growth: Number, printed: bool
+) -> Number:
     """The theorem's radius where log(det V/λ^d) is `growth`."""
     xp = namespace(bounds, lam, rounds)
     c1 = bounds.c1
@@ -82,24 +84,12 @@ def radius(
         with np.errstate(divide="ignore", invalid="ignore"):
             c1 = xp.where(c1 > 0, xp.divide(c1, bounds.rho), 0.0)
     bias = c1 / xp.sqrt(lam) * xp.log(np.e * (rounds + 1))
-    return bias + ridge_radius(bounds, lam, delta, growth)
+    return bias + settled_radius(bounds, lam, delta, growth)
 
 
-def ridge_radius(bounds: Bounds, lam: Array, delta: Array, growth: Array) -> Array:
-    """c̄₂√λ + √(2σ̄²(log(1/δ) + ½·log(det V/λ^d))): the radius where rewards have settled."""
-    xp = namespace(bounds, lam, delta, growth)
-    # σ outside of the root: at σ = 0 the root has no derivative, the product has.
-    noise = bounds.sigma * xp.sqrt(2 * bounds.noise_ratio * (xp.log(1 / delta) + growth / 2))
-    return bounds.c2 * xp.sqrt(lam) + noise
-
-
-def largest_growth(bounds: Bounds, lam: Array, d: int, rounds: Array) -> Array:
-    """d·log(1 + tU²/(dλ)), which log(det V/λ^d) cannot exceed after t observations."""
-    xp = namespace(bounds, lam, rounds)
-    return d * xp.log(1 + rounds * bounds.U**2 / (d * lam))
-
-
-def _checked(bounds: Bounds, lam: Array, delta: Array, rounds: Array) -> tuple[Array, Array, Array]:
+def _checked(
+    bounds: Bounds, lam: Number, delta: Number, rounds: Number
+) -> tuple[Number, Number, Array]:
     check(bounds)
     return (
         real_number("lam", lam, above=0.0),

@@ -1,37 +1,40 @@
-"""Bounds on regret: DynLin-UCB's from above, everyone's from below, and offline against expected.
+"""Regret bounds: upper bounds for DynLin-UCB, a lower bound for every policy, offline against expected.
 
-Those from above take a number of rounds or an array of them, and can be drawn over measured regret:
+The upper bounds take one or several numbers of rounds, and can be drawn over measured regret:
 `result.plot(overlays={"upper bound": lambda t: offline_regret_bound(bounds, lam, delta, d, t)})`.
 """
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from dlbjax._arrays import (
+from dlbjax.common.arrays import (
     Array,
+    Number,
     count_of_rounds,
     is_traced,
     namespace,
     real_number,
-    whole_number,
 )
-from dlbjax.bounds import Bounds, check
-from dlbjax.problem import Problem, ties
-from dlbjax.theory.confidence import beta, largest_growth
+from dlbjax.model.bounds import Bounds, check
+from dlbjax.model.finite_horizon import lower_bound_horizon
+from dlbjax.model.problem import Problem, ties
+from dlbjax.policies.ridge import largest_growth
+from dlbjax.theory.confidence import beta
 
 
 def offline_regret_bound(
-    bounds: Bounds, lam: Array, delta: Array, d: int, rounds: Array, *, printed: bool = False
-) -> Array:
-    """What DynLin-UCB's offline regret stays below at all rounds, with probability 1 − δ.
+    bounds: Bounds, lam: Number, delta: Number, d: int, rounds: ArrayLike, *, printed: bool = False
+) -> Number:
+    """Upper bound on DynLin-UCB's offline regret at all rounds, with probability 1 − δ.
 
     √(8dT·β²·(1 + log T/log(1/ρ̄))·log(1 + TU²/(dλ))), β = max(β_{T−1}, c̄₂U)
 
     Note:
       The paper has β_{T−1} alone, which its proof supports only if that is at least 1 and |J| ≤ 1. No
-      action of the bounds' norm is worse than the best by more than 2c̄₂U, whatever they are.
+      action with ‖u‖ ≤ U is worse than the best by more than 2c̄₂U.
 
     Args:
-      bounds: bounds that hold for the problem and that the policy was told.
+      bounds: bounds that hold for the problem and were given to the policy.
       lam: its λ.
       delta: its δ.
       d: dimension of an action.
@@ -46,14 +49,14 @@ def offline_regret_bound(
     """
     rounds = count_of_rounds("rounds", rounds, at_least=1)
     potential = _potential(bounds, lam, delta, d, rounds, printed)
-    return (rounds * _held(bounds, rounds) * potential) ** 0.5
+    return (rounds * _longest_epoch(bounds, rounds) * potential) ** 0.5
 
 
 def gap_regret_bound(
-    bounds: Bounds, lam: Array, delta: Array, d: int, rounds: Array, gap: Array,
+    bounds: Bounds, lam: Number, delta: Number, d: int, rounds: ArrayLike, gap: Number,
     *, printed: bool = False,
-) -> Array:  # fmt: skip
-    """The same for a problem whose second best vertex is worse than the best by Δ, logarithmic in T.
+) -> Number:  # fmt: skip
+    """The same, logarithmic in T, for a problem whose second best vertex is worse than the best by Δ.
 
     (8d/Δ)·(1 + log T/log(1/ρ̄))·β²·log(1 + TU²/(dλ)), β = max(β_{T−1}, c̄₂U)
 
@@ -69,16 +72,16 @@ def gap_regret_bound(
     real_number("gap", gap, above=0.0)
     rounds = count_of_rounds("rounds", rounds, at_least=1)
     potential = _potential(bounds, lam, delta, d, rounds, printed)
-    return _held(bounds, rounds) * potential / gap
+    return _longest_epoch(bounds, rounds) * potential / gap
 
 
 def expected_regret_bound(
-    bounds: Bounds, lam: Array, delta: Array, d: int, rounds: Array, *, printed: bool = False
-) -> Array:
-    """A bound on DynLin-UCB's expected regret: the paper's Theorem with its constants.
+    bounds: Bounds, lam: Number, delta: Number, d: int, rounds: ArrayLike, *, printed: bool = False
+) -> Number:
+    """Upper bound on DynLin-UCB's expected regret: the paper's theorem with its constants.
 
-    The offline bound, what may be lost where it fails (probability δ, at most 2c̄₂U a round), and the
-    difference of offline and expected regret. With δ = 1/T the second is a constant.
+    The sum of the offline bound, the loss where it fails (probability δ, at most 2c̄₂U per round), and the
+    difference of offline and expected regret. With δ = 1/T the second is constant.
     """
     rounds = count_of_rounds("rounds", rounds, at_least=1)
     offline = offline_regret_bound(bounds, lam, delta, d, rounds, printed=printed)
@@ -86,7 +89,7 @@ def expected_regret_bound(
     return offline + failure + regret_difference(bounds)
 
 
-def regret_difference(bounds: Bounds, x1: Array = None) -> Array:
+def regret_difference(bounds: Bounds, x1: Number | None = None) -> Number:
     """A bound on |expected regret − offline regret| of any policy at any round.
 
     ΩΦ̄BU/(1−ρ̄)² + ΩΦ̄‖x₁‖/(1−ρ̄)
@@ -108,8 +111,8 @@ def regret_difference(bounds: Bounds, x1: Array = None) -> Array:
     return bounds.Omega * bounds.Phi / settled * (bounds.B * bounds.U / settled + start)
 
 
-def lower_bound(d: int, rho: float, horizon: Array) -> Array:
-    """No policy's offline regret, averaged over the 2^d hard instances for T rounds, is smaller.
+def lower_bound(d: int, rho: Number, horizon: ArrayLike) -> Number:
+    """Lower bound on every policy's offline regret after T rounds, averaged over the 2^d hard instances.
 
     d√T/√(512e(1−ρ)), NaN for a T below `lower_bound_horizon`. See `problems.hard_instance`.
 
@@ -123,23 +126,11 @@ def lower_bound(d: int, rho: float, horizon: Array) -> Array:
     return xp.where(horizon >= least, d * xp.sqrt(horizon / (512 * np.e * (1 - rho))), np.nan)
 
 
-def lower_bound_horizon(d: int, rho: float) -> Array:
-    """From which T the lower bound holds: T ≥ max(1.46, 1/(8ρ²), d²/32)/(1−ρ).
-
-    >>> float(lower_bound_horizon(d=2, rho=0.5))
-    2.92
-    """
-    whole_number("d", d, at_least=1)
-    rho = real_number("rho", rho, above=0.0, below=1.0)
-    xp = namespace(rho)
-    return xp.maximum(xp.maximum(1.46, 1 / (8 * rho**2)), d**2 / 32) / (1 - rho)
-
-
-def smallest_gap(problem: Problem) -> float:
-    """Δ, by how much the best vertex is better than the next that is not as good.
+def smallest_gap(problem: Problem) -> Number:
+    """Δ, the difference in value between the best vertex and the best one that does not tie with it.
 
     Its derivatives are those of J(u*) − J(v) for the first such vertex v. Under a JAX transformation a
-    problem without a gap has an infinite one.
+    problem without a gap gives infinity.
 
     >>> import dlbjax as dlb
     >>> round(smallest_gap(dlb.problems.synthetic()), 5)
@@ -152,21 +143,21 @@ def smallest_gap(problem: Problem) -> float:
     if is_traced(gap):
         return gap
     if np.isinf(gap):
-        raise ValueError("all actions of the problem are equally good: there is no gap")
+        raise ValueError("all actions of the problem have the same value: there is no gap")
     return float(gap)
 
 
-def _held(bounds: Bounds, rounds: Array) -> Array:
-    """1 + log T/log(1/ρ̄), the rounds of the longest epoch."""
+def _longest_epoch(bounds: Bounds, rounds: Array) -> Number:
+    """1 + log T/log(1/ρ̄), which bounds the rounds of every epoch."""
     xp = namespace(bounds, rounds)
-    with np.errstate(divide="ignore"):  # at ρ̄ = 0 every epoch is one round
+    with np.errstate(divide="ignore"):  # at ρ̄ = 0 every epoch is one round long
         return 1 - xp.log(rounds) / xp.log(bounds.rho)
 
 
 def _potential(
-    bounds: Bounds, lam: Array, delta: Array, d: int, rounds: Array, printed: bool
-) -> Array:
-    """Bound on Σ (J* − J(u_m))² over epochs, by the elliptic potential lemma."""
+    bounds: Bounds, lam: Number, delta: Number, d: int, rounds: Array, printed: bool
+) -> Number:
+    """Bound on Σ (J* − J(u_m))² over epochs, by the elliptical potential lemma."""
     width = beta(bounds, lam, delta, d, rounds - 1, printed=printed)
     if not printed:
         width = namespace(width).maximum(width, bounds.c2 * bounds.U)

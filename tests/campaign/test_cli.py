@@ -1,4 +1,4 @@
-"""`dlbjax fit` and `dlbjax plan`: from a table to a decision, and refusals in one line."""
+"""`dlbjax fit` and `dlbjax plan`: from a table to a decision, and errors in one line."""
 
 import json
 from pathlib import Path
@@ -87,7 +87,7 @@ def test_from_a_table_to_a_decision(tmp_path, capsys):
         (["text.csv", *FIT], "line 3: google must be a number"),
     ],
 )
-def test_fit_refuses_in_one_line(arguments, says, capsys):
+def test_fit_rejects_bad_arguments_in_one_line(arguments, says, capsys):
     write(rows=40)
     write("short.csv", rows=0)
     with open("text.csv", "w") as file:
@@ -96,11 +96,11 @@ def test_fit_refuses_in_one_line(arguments, says, capsys):
         code = main(["fit", *arguments])
     except SystemExit as exit:
         code = exit.code
-    told = capsys.readouterr()
+    printed = capsys.readouterr()
     assert code == 2
-    assert says in told.err
-    assert told.err.count("\n") == 1
-    assert told.out == ""
+    assert says in printed.err
+    assert printed.err.count("\n") == 1
+    assert printed.out == ""
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_fit_refuses_in_one_line(arguments, says, capsys):
         (["model.json", "--report", "x.pdf"], "--report must end in .html"),
     ],
 )
-def test_plan_refuses_in_one_line(arguments, says, capsys):
+def test_plan_rejects_bad_arguments_in_one_line(arguments, says, capsys):
     model().save("model.json")
     content = json.loads(Path("model.json").read_text())
     del content["fit"]
@@ -125,7 +125,7 @@ def test_plan_refuses_in_one_line(arguments, says, capsys):
         code = main(["plan", *arguments])
     except SystemExit as exit:
         code = exit.code
-    told = capsys.readouterr()
+    printed = capsys.readouterr()
     assert code == 2
-    assert says in told.err
-    assert told.err.count("\n") == 1
+    assert says in printed.err
+    assert printed.err.count("\n") == 1

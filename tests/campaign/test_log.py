@@ -1,4 +1,4 @@
-"""Reading tables: what is understood, and what is refused in a sentence."""
+"""Reading tables, and errors about bad ones."""
 
 from datetime import datetime, timedelta
 
@@ -52,7 +52,7 @@ def test_months_are_no_gaps(tmp_path):
     assert len(read_log(written(tmp_path, HEAD + rows), ["fb"], "sales", "day").actions) == 1
 
 
-def test_a_gap_begins_another_stretch(tmp_path):
+def test_a_gap_begins_another_episode(tmp_path):
     days = (1, 2, 3, 7, 8)
     rows = "".join(f"2026-01-{day:02},{day},0,{day}\n" for day in days)
     with pytest.warns(UserWarning, match="1 gap.* the first after 2026-01-03"):

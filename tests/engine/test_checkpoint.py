@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 
 import dlbjax as dlb
-from dlbjax import _files
-from dlbjax._archive import read_archive, write_archive
-from dlbjax.engine import checkpoint, fingerprint, passes, simulate
-from dlbjax.engine.passes import Progress
+from dlbjax.common import files
+from dlbjax.common.archive import read_archive, write_archive
+from dlbjax.engine import checkpoint, identity, simulate
+from dlbjax.engine import run as driver
+from dlbjax.engine.plan import as_grid, make_groups
+from dlbjax.engine.run import Progress
 from dlbjax.engine.settings import check_settings
 from tests.policies.test_contract import OWN, POLICIES
 
@@ -80,7 +82,7 @@ def test_an_interrupted_call_goes_on_and_ends_as_an_uninterrupted_one(
 ):
     path = tmp_path / "run.checkpoint"
     whole = run(monkeypatch, Bar(), None, **options)
-    for calls in (2, 4, 7):
+    for calls in (2, 3, 4):
         with pytest.raises(KeyboardInterrupt):
             run(monkeypatch, Bar(calls), path, **options)
     # On other devices, in other jobs, with another chunk.
@@ -91,13 +93,13 @@ def test_an_interrupted_call_goes_on_and_ends_as_an_uninterrupted_one(
 
 def test_nothing_that_was_saved_is_computed_again(tmp_path, monkeypatch):
     path, calls = tmp_path / "run.checkpoint", []
-    plain = passes._advance
+    plain = driver._advance
 
     def counted(*args):
-        calls.append((args[0].act, int(args[-1])))
+        calls.append((args[0].act, int(args[5])))
         return plain(*args)
 
-    monkeypatch.setattr(passes, "_advance", counted)
+    monkeypatch.setattr(driver, "_advance", counted)
     monkeypatch.setattr(checkpoint, "_SHARE", float("inf"))  # saves whenever it can
     options = {"devices": jax.devices()[:1], "batch": 24}  # one worker, a job for each pass
     run(monkeypatch, Bar(), None, **options)
@@ -112,7 +114,7 @@ def test_nothing_that_was_saved_is_computed_again(tmp_path, monkeypatch):
     again = sorted(map(str, calls))
     assert len(again) - len(whole) <= 1  # the stretch at whose end it was interrupted
     assert set(again) == set(whole)
-    monkeypatch.setattr(passes, "_advance", None)  # whatever it computed would fail
+    monkeypatch.setattr(driver, "_advance", None)  # whatever it computed would fail
     run(monkeypatch, Bar(), path, **options)
 
 
@@ -131,14 +133,16 @@ def scaled(constant):
 def exploring(every):
     """Differs from others of its kind in few epochs."""
 
-    def plan(horizon, vertices, epoch):
+    def plan(epoch):
         return epoch.index % every == 0
 
-    return OWN._replace(plan=plan)
+    schedule = dlb.Schedule(params=OWN.params, plan=plan)
+    return OWN._replace(prepare=lambda horizon, vertices: schedule)
 
 
-def told_a_number(number):
-    return OWN._replace(params=lambda horizon, vertices: {"optimism": 0.7, "number": number})
+def with_number(number):
+    schedule = dlb.Schedule(params={"optimism": 0.7, "number": number})
+    return OWN._replace(prepare=lambda horizon, vertices: schedule)
 
 
 def table(numbers):
@@ -172,8 +176,8 @@ OTHERS = {
         "other policies",
     ),
     "ten digits of computed params": (
-        told_a_number(2147480000),
-        told_a_number(2147480001),
+        with_number(2147480000),
+        with_number(2147480001),
         {},
         "other policies",
     ),
@@ -194,7 +198,7 @@ def test_a_checkpoint_of_another_call_is_refused_before_anything_compiles(
     policy, other, options, message, tmp_path, monkeypatch
 ):
     path = tmp_path / "run.checkpoint"
-    monkeypatch.setattr("dlbjax.engine.passes._start", None)
+    monkeypatch.setattr("dlbjax.engine.run._begin", None)
     with pytest.raises(TypeError):  # leaves a checkpoint without any piece
         run(monkeypatch, Bar(), path, policy)
     before = path.read_bytes()
@@ -210,7 +214,7 @@ def test_another_problem_or_versions_are_refused(tmp_path, monkeypatch):
     for other in (dlb.problems.synthetic(0.2), dlb.problems.real_world(0.1)):
         with pytest.raises(ValueError, match=r"another call, with other problem"):
             dlb.simulate(other, dlb.myopic(PROBLEM), **options)
-    monkeypatch.setattr(fingerprint, "versions", lambda: {"dlbjax": "9.9"})
+    monkeypatch.setattr(identity, "versions", lambda: {"dlbjax": "9.9"})
     with pytest.raises(ValueError, match=r"other versions: .* there, \{'dlbjax': '9.9'\} here"):
         dlb.simulate(PROBLEM, dlb.myopic(PROBLEM), **options)
 
@@ -268,13 +272,13 @@ def change(saved, **fields):
     ("fields", "match"),
     [
         ({"kind": "Result"}, "holds a Result of dlbjax, not a checkpoint"),
-        ({"fingerprint": {}}, "another call"),
+        ({"identity": {}}, "another call"),
         ({"pieces": 3}, "damaged checkpoint"),
         ({"pieces": [{}]}, "damaged checkpoint"),
         ({"piece": {"segments": 3}}, "not between blocks"),
         ({"piece": {"segments": -256}}, "not between blocks"),
         ({"piece": {"segments": 256_000}}, "not between blocks"),
-        ({"piece": {"pass": 1}}, "damaged checkpoint"),
+        ({"piece": {"group": 1}}, "damaged checkpoint"),
         ({"piece": {"leaves": 99}}, "damaged checkpoint"),
         ({"arrays": {"0/runs": np.array([0, 7])}}, "damaged checkpoint"),
         ({"arrays": {"0/runs": np.array([0.5])}}, "damaged checkpoint"),
@@ -296,7 +300,7 @@ def test_a_result_or_another_file_is_not_overwritten(tmp_path):
 
 
 def test_a_place_that_cannot_be_written_is_noticed_before_anything_runs(tmp_path, monkeypatch):
-    monkeypatch.setattr("dlbjax.engine.passes._start", None)
+    monkeypatch.setattr("dlbjax.engine.run._begin", None)
     for path in (tmp_path / "no" / "such" / "folder", tmp_path):
         with pytest.raises(OSError):
             dlb.simulate(PROBLEM, dlb.myopic(PROBLEM), 20, checkpoint=path)
@@ -305,11 +309,11 @@ def test_a_place_that_cannot_be_written_is_noticed_before_anything_runs(tmp_path
 
 
 def test_fingerprints_are_the_same_in_every_process():
-    here = {name: told(name) for name in POLICIES}
+    here = {name: identity_of(name) for name in POLICIES}
     script = """
         import json
-        from tests.engine.test_checkpoint import POLICIES, told
-        print(json.dumps({name: told(name) for name in POLICIES}))
+        from tests.engine.test_checkpoint import POLICIES, identity_of
+        print(json.dumps({name: identity_of(name) for name in POLICIES}))
     """
     there = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script)],
@@ -320,12 +324,12 @@ def test_fingerprints_are_the_same_in_every_process():
     assert len({json.dumps(parts) for parts in here.values()}) == len(POLICIES)
 
 
-def told(name):
+def identity_of(name):
     settings = check_settings(3, 60, 4, None, (), None, "float64", None, None, None)
     settings = settings._replace(promotion="strict")
     policy = POLICIES[name](PROBLEM)
-    passes = simulate.make_passes(PROBLEM, simulate.as_grid(policy), settings)
-    return [policy.name, fingerprint.of_call([PROBLEM], [passes], settings)]
+    groups = make_groups(PROBLEM, as_grid(policy), settings)
+    return [policy.name, identity.of_call([PROBLEM], [groups], settings)]
 
 
 def test_the_file_is_written_when_all_workers_have_handed_in_and_not_more_often(
@@ -344,26 +348,34 @@ def test_the_file_is_written_when_all_workers_have_handed_in_and_not_more_often(
     kept.begin(one)
     kept.begin(two)
 
-    def put(key, segments, finished=False):
-        kept.put(key, Progress(np.array([key[1]]), segments, 0, [], {}), finished)
+    def offer(key, segments, finished=False):
+        """Returns whether a snapshot was taken."""
+        taken = []
 
-    assert not kept.wants(one)
+        class Snapshot:
+            def progress(self):
+                taken.append(True)
+                return Progress(np.array([key[1]]), segments, 0, [], {})
+
+        kept.offer(key, Snapshot(), finished, urgent=False)
+        return bool(taken)
+
+    assert not offer(one, 128)
     now[0] = 11.0
-    assert kept.wants(one)
-    put(one, 256)
-    assert not kept.wants(one)  # until the other has handed in, too
+    assert offer(one, 256)
+    assert not offer(one, 512)  # until the other has offered one, too
     assert writes == []
-    put(two, 512)
+    assert offer(two, 512)
     assert writes == [(11.0, [256, 512])]
     now[0] = 60.0
-    assert not kept.wants(one)  # half a second every ten would be too much: now every fifty
+    assert not offer(one, 768)  # half a second every ten would be too much: now every fifty
     now[0] = 62.0
-    put(one, 1024, finished=True)
+    assert offer(one, 1024, finished=True)
     assert len(writes) == 1
-    put(two, 768)
+    assert offer(two, 768)
     assert writes[1:] == [(62.0, [1024, 768])]
     now[0] = 200.0
-    put(two, 1024, finished=True)
+    assert offer(two, 1024, finished=True)
     assert writes[2:] == [(200.0, [1024, 1024])]
 
 
@@ -386,7 +398,7 @@ def test_what_a_killed_writer_left_is_removed_and_what_others_write_is_not(tmp_p
     path = tmp_path / "run.checkpoint"
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait()
-    dead, alive = (_files._part(path) for _ in range(2))
+    dead, alive = (files._part(path) for _ in range(2))
     dead = dead.with_name(dead.name.replace(f"-{os.getpid()}-", f"-{child.pid}-"))
     alive = alive.with_name(alive.name.replace(f"-{os.getpid()}-", f"-{os.getppid()}-"))
     for part in (dead, alive):

@@ -8,7 +8,7 @@ from scipy import stats
 import dlbjax as dlb
 from dlbjax.engine.noise import innovations_law, plain_law
 from dlbjax.engine.segments import cut, expand, round_by_round
-from dlbjax.epochs import listed_epochs
+from dlbjax.policies.epochs import listed_epochs
 from tests.oracles import epoch_lengths, noise_of_rewards, observation_matrix, random_stable
 
 OBSERVED = [("last",), ("total",), ("last", "total"), ()]
@@ -149,9 +149,10 @@ def showing(weights, feedback):
         level = jnp.clip(jnp.round(state / STEP).astype(jnp.int32) + LEVELS // 2, 0, LEVELS - 1)
         return 2 * level + epoch.plan
 
+    schedule = dlb.Schedule(LENGTHS, plan=lambda epoch: BITS[epoch.index - 1])
     return dlb.Policy(
-        lambda params, vertices, key: jnp.zeros(()), act, update, epochs=LENGTHS,
-        plan=lambda horizon, vertices, epoch: BITS[epoch.index - 1], feedback=feedback,
+        lambda params, vertices, key: jnp.zeros(()), act, update, feedback=feedback,
+        prepare=lambda horizon, vertices: schedule,
     )  # fmt: skip
 
 

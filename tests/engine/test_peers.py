@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dlbjax as dlb
-from dlbjax.result import REGRETS
+from dlbjax.results.result import REGRETS
 
 START = """
     import sys, time, jax
@@ -130,7 +130,7 @@ def test_when_a_process_is_lost_the_others_end_and_say_so(start):
     assert time.monotonic() - begin < 80  # by itself, JAX takes 100 seconds
 
 
-@pytest.mark.slow
+@pytest.mark.evidence
 def test_processes_go_on_from_their_checkpoints_after_one_was_killed(start, tmp_path):
     pair = start(KILLED, arguments=[str(tmp_path), "die"])
     printed = [process.communicate(timeout=90)[1] for process in pair]
@@ -157,7 +157,7 @@ def test_what_one_process_raises_ends_the_other(start):
     assert printed[1].splitlines()[-1].startswith("FloatingPointError: ")
 
 
-@pytest.mark.slow
+@pytest.mark.evidence
 def test_processes_may_take_their_time_and_go_on_after_a_failure(start):
     pair = start(UNEVEN)
     for process in pair:

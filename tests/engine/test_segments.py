@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dlbjax.engine.segments import cut, expand, expand_rounds, round_by_round
-from dlbjax.epochs import Epochs, listed_epochs
+from dlbjax.policies.epochs import Epochs, listed_epochs
 from tests.oracles import epoch_lengths
 
 CASES = {

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import textwrap
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,9 +12,7 @@ import pytest
 from scipy import stats
 
 import dlbjax as dlb
-from dlbjax.engine.settings import check_settings
-from dlbjax.engine.simulate import _refuse_non_finite, as_grid, make_passes
-from dlbjax.epochs import Epochs
+from dlbjax.policies.epochs import Epochs, as_epochs
 
 REGRETS = ("realised_regret", "expected_regret", "offline_regret")
 T = 1500  # more segments than one block of random numbers
@@ -245,6 +244,10 @@ def never(*arguments):
     raise AssertionError("traced before the arguments were checked")
 
 
+def scheduled(policy, **schedule):
+    return policy._replace(prepare=lambda horizon, vertices: dlb.Schedule(**schedule))
+
+
 UNTRACED = dlb.Policy(never, never, never)  # any tracing is an AssertionError, not a ValueError
 ZEROS = dlb.Noise(np.zeros((2, 100, 3)), np.zeros((2, 100)))
 NAN = dlb.Noise(np.zeros((2, 100, 3)), np.where(np.arange(200).reshape(2, 100) == 130, np.nan, 0))
@@ -306,11 +309,11 @@ WRONG = {
         'feedback must be a tuple of "last" and "total"; got .*first',
     ),
     "arms": (
-        {"policy": UNTRACED._replace(arms=np.full((1, 3), 0.9), name="mine")},
+        {"policy": scheduled(UNTRACED._replace(name="mine"), arms=np.full((1, 3), 0.9))},
         "'mine' plays .0.9, 0.9, 0.9., which is not in the problem's action set",
     ),
     "arms shape": (
-        {"policy": UNTRACED._replace(arms=np.zeros((1, 2)))},
+        {"policy": scheduled(UNTRACED, arms=np.zeros((1, 2)))},
         r"arms must have shape \(any, 3\); got shape \(1, 2\)",
     ),
     "epochs 0": ({"policy": UNTRACED._replace(epochs=0)}, "epochs must be a whole number >= 1"),
@@ -344,7 +347,7 @@ WRONG = {
         "at least one",
     ),
     "arms empty": (
-        {"policy": UNTRACED._replace(arms=np.zeros((0, 3)))},
+        {"policy": scheduled(UNTRACED, arms=np.zeros((0, 3)))},
         "arms must hold at least one",
     ),
     "feedback as text": (
@@ -379,7 +382,7 @@ CHOOSES_FIRST = dlb.Policy(lambda params, vertices, key: (), first_arm, lambda p
 
 def test_a_plan_of_the_wrong_length_is_refused():
     with pytest.raises(ValueError, match="plan"):
-        call(policy=CHOOSES_FIRST._replace(plan=lambda horizon, vertices, epoch: np.zeros(3)))
+        call(policy=scheduled(CHOOSES_FIRST, plan=lambda epoch: np.zeros(3)))
 
 
 def test_a_plan_keeps_its_dtype():
@@ -387,7 +390,47 @@ def test_a_plan_keeps_its_dtype():
         assert jnp.issubdtype(epoch.plan.dtype, jnp.integer)
         return epoch.plan
 
-    call(policy=CHOOSES_FIRST._replace(act=act, plan=lambda T, vertices, epoch: epoch.index * 0))
+    policy = CHOOSES_FIRST._replace(act=act)
+    call(policy=scheduled(policy, plan=lambda epoch: epoch.index * 0))
+
+
+USES = {
+    "act returns a vector": ({"act": lambda p, v, s, e: v[0]}, r"act of policy 'mine' must return"),
+    "act returns a float": ({"act": lambda p, v, s, e: v[0, 0]}, "act of .* whole number"),
+    "feedback not asked for": (
+        {"update": lambda p, s, f: (f.total / 2, ())[1], "feedback": ("last",)},
+        "does not observe; add total to its `feedback`",
+    ),
+    "an if in act": (
+        {"act": lambda p, v, s, e: 1 if e.index > 3 else 0},
+        "act of policy 'mine' uses a number of the run .* use jnp.where",
+    ),
+    "NumPy in update": (
+        {"update": lambda p, s, f: (np.asarray(f.last), ())[1]},
+        "update of policy 'mine' uses a number of the run",
+    ),
+    "an if in init": (
+        {"init": lambda p, v, key: (int(v[0, 0]), ())[1]},
+        "init of policy 'mine' uses a number of the run",
+    ),
+}
+
+
+@pytest.mark.parametrize(("functions", "message"), USES.values(), ids=USES)
+def test_what_a_policy_cannot_do_is_said_in_one_sentence(functions, message):
+    with pytest.raises(ValueError, match=message):
+        call(policy=CHOOSES_FIRST._replace(name="mine", **functions))
+
+
+def test_traced_inputs_are_rejected_with_what_to_use_instead():
+    def regret(sigma):
+        return call(dlb.problems.synthetic(sigma)).expected_regret[0, -1]
+
+    with pytest.raises(
+        ValueError,
+        match=r"PolicyGrid or lists .*\.regret_slope or relaxed_gradient",
+    ):
+        jax.grad(regret)(0.1)
 
 
 def test_a_state_of_another_structure_is_refused():
@@ -404,13 +447,13 @@ def test_a_state_of_another_structure_is_refused():
 )
 def test_what_a_plan_refuses_is_refused_before_anything_is_traced(policy):
     _, policy = dynlin(**policy)
-    with pytest.raises(ValueError, match=r"must hold a value|must be the index"):
+    with pytest.raises(ValueError, match=r"must hold a value|must be a whole number from 0 to 9"):
         call(policy=policy._replace(init=never))
 
 
 @pytest.mark.parametrize(("options", "message"), [
     ({"beta": [1.0, 2.0]}, "beta must hold a value for every epoch; got 2"),
-    ({"first": 10}, "first must be the index of one of 10 vertices; got 10"),
+    ({"first": 10}, "first must be a whole number from 0 to 9; got 10"),
 ])  # fmt: skip
 def test_what_a_plan_refuses_is_an_error(options, message):
     with pytest.raises(ValueError, match=message):
@@ -449,34 +492,27 @@ jax.monitoring.register_event_duration_secs_listener(
 
 
 def test_other_numbers_do_not_compile_again():
-    """Other seeds, σ, λ, δ, ρ̄ and bounds: the same program. Another number of lanes: not."""
+    """Other seeds, horizons, σ, λ, δ, ρ̄ and bounds: the same program."""
 
-    def run(seeds, sigma, rho_bar, **options):
+    def run(seeds, sigma, rho_bar, horizon=3000, **options):
         problem, policy = dynlin(sigma, rho_bar, **options)
-        dlb.simulate(problem, policy, 3000, seeds=seeds)
+        dlb.simulate(problem, policy, horizon, seeds=seeds)
 
     run(range(16), 0.1, 0.2)
     before = len(EVENTS)
     run(range(16, 32), 0.2, 0.2)
     run(range(9), 0.1, 0.3, lam=2.0, delta=0.01)
     run(range(16), 0.1, 0.0, first=3)
+    run(range(4), 0.1, 0.2, horizon=20_000, extra=1, scale=0.5)
+    run(range(1), 0.1, 0.2, horizon=25)
     assert EVENTS[before:] == []
-    run(range(17), 0.1, 0.2)
-    assert len(EVENTS) > before
 
 
-def test_a_policy_is_traced_as_often_for_many_runs_as_for_one():
-    traced = []
-
-    def act(params, vertices, state, epoch):
-        traced.append(None)
-        return 0
-
-    policy = CHOOSES_FIRST._replace(act=act)
-    call(policy=policy, seeds=8)
-    once = len(traced)
-    call(policy=policy, seeds=range(8, 16))
-    assert len(traced) == once <= 4
+def test_a_policy_is_traced_as_often_for_many_calls_as_for_one():
+    """Twice at most, whatever the seeds and the horizon."""
+    policy = CHOOSES_FIRST._replace(act=chex.assert_max_traces(first_arm, n=2))
+    for seeds, horizon in [(8, 100), (range(8, 16), 100), (3, 5000)]:
+        call(policy=policy, seeds=seeds, horizon=horizon)
 
 
 # --- precision and memory -------------------------------------------------------------------------
@@ -502,13 +538,13 @@ def test_float32_sums_do_not_drift():
     """2·10⁵ rounds of one action whose gap has no short binary fraction."""
     problem = dlb.problems.synthetic()
     arm = np.array([0.3, 0.2, 0.7])
-    policy = CHOOSES_FIRST._replace(arms=arm[None])
+    policy = scheduled(CHOOSES_FIRST, arms=arm[None])
     result = dlb.simulate(problem, policy, 200_000, dtype=np.float32, rounds=[1, 200_000])
     lost = 200_000 * (0.8125 - problem.h @ arm)
     assert result.offline_regret[0, -1] == pytest.approx(lost, rel=2e-7)
 
 
-@pytest.mark.slow
+@pytest.mark.evidence
 def test_a_million_rounds_in_both_precisions():
     problem, policy = dynlin(sigma=0.01)
     double = dlb.simulate(problem, policy, 10**6, seeds=50)
@@ -574,21 +610,24 @@ def test_the_state_of_the_policy_in_the_end(tmp_path):
 def test_policies_that_float32_misleads_refuse_it_for_long_runs(make):
     problem = dlb.problems.synthetic()
     policy = make(dlb.Bounds.of(problem))
-    settings = check_settings(3, 10**5, 1, None, (), None, "float32", None, None, None)
-    make_passes(problem, as_grid(policy), settings)
+    schedule = policy.prepare(10**5, problem.actions.vertices)
+    assert as_epochs(schedule.epochs, 10**5).counts.sum() <= schedule.float32
     with pytest.raises(ValueError, match=r"needs dtype float64 for \d+ decisions: beyond"):
         dlb.simulate(problem, policy, 10**6, dtype="float32")
 
 
-@pytest.mark.parametrize(("name", "shape"), [("rewards", (1, 2, 9)), ("states", (1, 2, 9, 3))])
-def test_recorded_numbers_that_are_not_finite_are_refused_with_seed_and_round(name, shape):
-    settings = check_settings(3, 9, [4, 7], None, name, None, "float64", None, None, None)
-    whole = {"regrets": np.zeros((1, 2, 9, 3)), name: np.zeros(shape)}
-    grid = as_grid(dlb.myopic(dlb.problems.synthetic()))
-    _refuse_non_finite(whole, grid, settings)
-    whole[name][0, 1, 5] = np.inf
-    with pytest.raises(FloatingPointError, match=f"recorded {name[:-1]} .* for seed 7 by round 6"):
-        _refuse_non_finite(whole, grid, settings)
+@pytest.mark.parametrize("name", ["rewards", "states"])
+def test_recorded_numbers_that_are_not_finite_are_rejected_with_seed_and_round(name):
+    """Noise that a float32 holds, and whose sum with what it carries over it does not."""
+    system = dlb.System([[0.9]], [[1.0, 2.0]], [0.0 if name == "states" else 1.0], [1.0, 0.0])
+    problem = dlb.Problem(system, dlb.actions.simplex(2))
+    state = np.zeros((2, 9, 1))
+    state[1, 3:] = 3e38
+    noise = dlb.Noise(state, np.zeros((2, 9)))
+    with pytest.raises(FloatingPointError, match=r"is not finite for seed 7 by round [56]"):
+        dlb.simulate(
+            problem, dlb.myopic(problem), 9, [4, 7], dtype="float32", noise=noise, record=name
+        )
 
 
 def test_a_choice_among_nan_is_refused_and_not_made():

@@ -1,11 +1,11 @@
 """Results with regret curves of a chosen shape, laid out as the experiments lay out theirs."""
 
-import importlib.metadata
 from typing import NamedTuple
 
 import numpy as np
 
 import dlbjax as dlb
+from dlbjax.engine import identity
 
 NAMES = ("DynLin-UCB", "Lin-UCB", "D-Lin-UCB", "AR2", "Exp3", "Batch-Exp3")
 OURS = "DynLin-UCB tight (ours)"
@@ -33,7 +33,7 @@ def shaped(shapes, axes=None, name="policy", horizon=1000, seeds=20, seconds=1.0
     expected, offline = (np.reshape(r, (*grid, seeds, len(rounds))) for r in (expected, offline))
     config = {
         "execution": {"core seconds": seconds}, "dtype": dtype,
-        "versions": {"dlbjax": importlib.metadata.version("dlbjax")},
+        "versions": identity.versions(), "source": identity.source(),
     }  # fmt: skip
     return dlb.Result(
         rounds, expected + 1, expected, offline, seeds=np.arange(seeds),
@@ -61,8 +61,8 @@ def discounted(shapes, **size):
     return shaped(shapes, {"gamma": [1 - f for f in FORGETTING]}, "D-Lin-UCB", **size)
 
 
-def told(shapes, **size):
-    """Results like those of `sensitivity`: DynLin-UCB told five ρ̄, and Lin-UCB."""
+def over_rho_bar(shapes, **size):
+    """Results like those of `sensitivity`: DynLin-UCB with five ρ̄, and Lin-UCB."""
     *ours, lin = shapes
     return dlb.Results(
         {

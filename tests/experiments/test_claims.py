@@ -8,7 +8,7 @@ import pytest
 
 import dlbjax as dlb
 from dlbjax.experiments import claims, report
-from tests.experiments.shapes import Shape, compared, discounted, shaped, told
+from tests.experiments.shapes import Shape, compared, discounted, over_rho_bar, shaped
 
 AT_STUCK = 0.03125  # what u° = (0.5, 1, 0) loses a round on the synthetic problem
 # On the real-world problem: u*, another vertex, the expert.
@@ -55,7 +55,10 @@ def results(changes=(), seconds=None):
         for step in path:
             at = at[step]
         at[last] = shape
-    made = {"discounting": lambda s: dlb.Results({"D-Lin-UCB": discounted(s)}), "figure2": told}
+    made = {
+        "discounting": lambda s: dlb.Results({"D-Lin-UCB": discounted(s)}),
+        "figure2": over_rho_bar,
+    }
     plain = {name: made.get(name, compared)(several) for name, several in shapes.items()}
     if seconds:
         plain["figure1"] = compared(shapes["figure1"], seconds)
@@ -269,7 +272,7 @@ def test_the_time_of_one_run_does_not_depend_on_how_many_there_are():
         ("h = (0.56", {}, ["h = (0.312, 0.5, 0.111)", "J* = 0.66", "(0.562, 0.5, 0.111)", "0.81"]),
     ],
 )  # fmt: skip
-def test_what_is_measured_is_said(start, changes, numbers):
+def test_measurements_are_shown(start, changes, numbers):
     measured = the(start, found(changes)).measured
     for text in numbers:
         assert text in measured

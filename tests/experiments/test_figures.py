@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from dlbjax.experiments.figures import axis_top, comparison_figure, noise_figure, tightness_figure
-from tests.experiments.shapes import NAMES, OURS, Shape, compared, tightened, told
+from tests.experiments.shapes import NAMES, OURS, Shape, compared, over_rho_bar, tightened
 
 TOTALS = {"DynLin-UCB": 10.0, "Lin-UCB": 200.0}
 LABELS = [
@@ -56,7 +56,7 @@ def test_a_comparison_has_two_panels_and_names_every_curve_once():
 def test_the_linear_panel_is_cut_above_dynlin_ucb_and_lin_ucb():
     left, _ = panels(comparison_figure(results(), "x"))
     assert left.get_ylim() == pytest.approx((0, 1.15 * 200))
-    below = " ".join(left.get_xlabel().split()).removeprefix("Round Beyond the axis in the end: ")
+    below = " ".join(left.get_xlabel().split()).removeprefix("Round Beyond the axis at the end: ")
     others = [label for label in LABELS if not label.startswith(("DynLin-UCB", "Lin-UCB"))]
     assert below.split("; ") == [f"{label} 900" for label in others]
 
@@ -75,7 +75,9 @@ def test_axis_top(shapes, top):
 
 
 def test_axis_top_without_a_grid_of_lambda():
-    assert axis_top(told([Shape(t) for t in (9, 8, 7, 6, 5, 20)])) == pytest.approx(1.15 * 20)
+    assert axis_top(over_rho_bar([Shape(t) for t in (9, 8, 7, 6, 5, 20)])) == pytest.approx(
+        1.15 * 20
+    )
 
 
 def test_the_rates_cover_four_decades_and_have_slopes_for_the_eye():
@@ -100,7 +102,7 @@ def test_a_column_for_every_sigma():
         assert panel.get_ylabel()
 
 
-def test_tightness_has_a_panel_for_each_thing_that_is_changed():
+def test_tightness_has_a_panel_for_each_setting():
     figure = tightness_figure(
         {"synthetic": tightened(Shape(20.0, 0.1, 0.1)), "real-world": tightened(Shape(200.0))}
     )

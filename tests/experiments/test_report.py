@@ -1,6 +1,5 @@
-"""Reproducing: what is written, what is run again and what is not."""
+"""`reproduce`: the files it writes, and which experiments it runs again."""
 
-import importlib.metadata
 import os
 from dataclasses import replace
 
@@ -10,7 +9,7 @@ import pytest
 
 import dlbjax as dlb
 from dlbjax.experiments import report
-from tests.experiments.shapes import NAMES, Shape, compared, discounted, tightened, told
+from tests.experiments.shapes import NAMES, Shape, compared, discounted, over_rho_bar, tightened
 
 SIZE = report.Size(horizon=60, seeds=2)
 
@@ -32,7 +31,7 @@ def like_comparison(*further):
 FAKES = {
     "figure1": like_comparison(),
     "discounting": lambda **size: discounted([Shape(100.0)] * 6, **size),
-    "figure2": lambda **size: told([Shape(100.0)] * 6, **size),
+    "figure2": lambda **size: over_rho_bar([Shape(100.0)] * 6, **size),
     "figure3": like_comparison("expert"),
     "noise-0.001": like_comparison(),
     "noise-0.1": like_comparison(),
@@ -61,7 +60,7 @@ def ran(monkeypatch):
 @pytest.fixture
 def undrawn(monkeypatch):
     """Figures that show nothing, for tests about something else."""
-    monkeypatch.setattr(report, "_draw", lambda *_: plt.figure(figsize=(1, 1)))
+    monkeypatch.setattr(report, "_plot", lambda *_: plt.figure(figsize=(1, 1)))
 
 
 def made(figures, out, size=SIZE, **options):
@@ -134,7 +133,7 @@ def test_an_experiment_of_two_figures_is_run_once(ran, undrawn, tmp_path):
     assert sorted(ran) == sorted(report.EXPERIMENTS)
 
 
-def test_what_is_there_is_not_run_again(ran, tmp_path):
+def test_finished_results_are_reused(ran, tmp_path):
     first = made(["figure1"], tmp_path)
     before = contents(tmp_path)
     stamps = {p.name: p.stat().st_mtime_ns for p in tmp_path.glob("*.npz")}
@@ -145,7 +144,7 @@ def test_what_is_there_is_not_run_again(ran, tmp_path):
     assert {p.name: p.stat().st_mtime_ns for p in tmp_path.glob("*.npz")} == stamps
 
 
-def test_another_figure_takes_what_is_there(ran, undrawn, tmp_path):
+def test_another_figure_reuses_finished_results(ran, undrawn, tmp_path):
     made(["figure1"], tmp_path)
     ran.clear()
     made(["noise"], tmp_path)
@@ -170,7 +169,7 @@ def test_claims_of_figures_made_before_are_kept(ran, undrawn, tmp_path):
         (SIZE, {"again": True}),
     ],
 )
-def test_another_size_is_run(size, options, ran, undrawn, tmp_path):
+def test_another_size_is_computed(size, options, ran, undrawn, tmp_path):
     made(["figure2"], tmp_path)
     ran.clear()
     made(["figure2"], tmp_path, size, **options)
@@ -181,10 +180,14 @@ def test_another_size_is_run(size, options, ran, undrawn, tmp_path):
         assert result.config["dtype"] == size.dtype
 
 
-def test_what_another_version_made_is_run_again(ran, undrawn, tmp_path, monkeypatch):
+@pytest.mark.parametrize("key", ["versions", "source"])
+def test_results_of_other_code_are_computed_again(key, ran, undrawn, tmp_path):
     made(["figure2"], tmp_path)
     ran.clear()
-    monkeypatch.setattr(importlib.metadata, "version", lambda name: "99.0")
+    results = dlb.load(tmp_path / "figure2.npz")
+    for result in results.values():
+        result.config[key] = "of another time"
+    results.save(tmp_path / "figure2.npz")
     made(["figure2"], tmp_path)
     assert ran == ["figure2"]
     ran.clear()
@@ -209,7 +212,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("spoil", BAD.values(), ids=BAD)
-def test_what_is_no_such_result_is_replaced(spoil, ran, undrawn, tmp_path):
+def test_invalid_results_are_replaced(spoil, ran, undrawn, tmp_path):
     made(["figure2"], tmp_path)
     before = contents(tmp_path)
     spoil(tmp_path / "figure2.npz")
@@ -221,7 +224,7 @@ def test_what_is_no_such_result_is_replaced(spoil, ran, undrawn, tmp_path):
     assert list(contents(tmp_path)) == list(before)
 
 
-def test_goes_on_where_it_was_interrupted(ran, undrawn, tmp_path, monkeypatch):
+def test_continues_after_an_interruption(ran, undrawn, tmp_path, monkeypatch):
     def interrupted(**size):
         raise KeyboardInterrupt
 
@@ -239,7 +242,7 @@ def test_goes_on_where_it_was_interrupted(ran, undrawn, tmp_path, monkeypatch):
     assert "claims.md" in os.listdir(tmp_path)
 
 
-def test_a_figure_that_breaks_off_leaves_the_old_one(ran, undrawn, tmp_path, monkeypatch):
+def test_a_figure_that_fails_leaves_the_old_one(ran, undrawn, tmp_path, monkeypatch):
     made(["figure2"], tmp_path)
     before = contents(tmp_path)
 
@@ -253,7 +256,7 @@ def test_a_figure_that_breaks_off_leaves_the_old_one(ran, undrawn, tmp_path, mon
     assert contents(tmp_path) == before
 
 
-def test_yields_what_is_written_as_soon_as_it_is(ran, undrawn, tmp_path):
+def test_yields_each_file_once_it_is_complete(ran, undrawn, tmp_path):
     steps = report.reproduce(["figure1"], tmp_path, SIZE)
     assert next(steps) == tmp_path / "figure1.npz"
     assert ran == ["figure1"]

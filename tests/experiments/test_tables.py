@@ -110,7 +110,7 @@ def test_one_run_has_a_mean_and_no_spread():
     assert rows[1][7].endswith("± nan")
 
 
-def test_an_unknown_reference_is_refused():
+def test_an_unknown_reference_is_rejected():
     with pytest.raises(KeyError, match="UCB9"):
         tables.final_regret(results(), "UCB9")
 

@@ -141,32 +141,32 @@ def test_the_summary_reads_well(fit):
         assert part in text
 
 
-def test_progress_is_shown_where_asked_for(data, capsys):
+def test_progress_is_shown_on_request(data, capsys):
     dlb.identify(*data, 2, restarts=1, progress=True)
     assert "maximum likelihood" in capsys.readouterr().err
     dlb.identify(*data, 2, restarts=1)
     assert capsys.readouterr().err == ""
 
 
-def test_too_small_an_order_is_told(data):
+def test_too_small_an_order_is_warned_of(data):
     actions, rewards = data
     t = np.arange(600)
     seasons = np.sin(2 * np.pi * t / 7) + np.sin(2 * np.pi * t / 2.5)
-    with pytest.warns(UserWarning, match="one-step errors are correlated") as told:
+    with pytest.warns(UserWarning, match="one-step errors are correlated") as issued:
         fit = dlb.identify(actions, rewards + seasons, 2, restarts=1)
-    assert [str(warning.message) for warning in told] == list(fit.warnings)
+    assert [str(warning.message) for warning in issued] == list(fit.warnings)
     assert fit.warnings[0] in str(fit)
 
 
-def test_actions_that_repeat_are_told():
+def test_actions_that_repeat_are_warned_of():
     rng = np.random.default_rng(0)
     actions = np.tile(rng.uniform(size=(5, 2)), (120, 1))
     rewards = rewards_of(SYSTEM, actions, rng)
-    with pytest.warns(UserWarning, match="can be foretold from those of the rounds before"):
+    with pytest.warns(UserWarning, match="can be predicted from those of earlier rounds"):
         dlb.identify(actions, rewards, 2, refine=False)
 
 
-def test_a_long_gap_is_told(data):
+def test_a_long_gap_is_warned_of(data):
     actions, rewards = data
     gap = np.where((np.arange(600) >= 100) & (np.arange(600) < 200), np.nan, rewards)
     with pytest.warns(UserWarning, match="rewards 100 to 199 of episode 0 are missing in a row"):
@@ -174,7 +174,7 @@ def test_a_long_gap_is_told(data):
     assert relative_error(fit.system.h, SYSTEM.h) < 0.05
 
 
-def test_an_unstable_estimate_is_told():
+def test_an_unstable_estimate_is_warned_of():
     rng = np.random.default_rng(0)
     actions = rng.uniform(size=(600, 2))
     with pytest.warns(UserWarning, match=r"spectral radius 1\..* was shrunk; refine it"):
@@ -266,7 +266,7 @@ def test_a_given_order_has_one_panel(fit):
 
 @pytest.mark.slow
 def test_rewards_that_are_missing_every_weekend():
-    """No stretch is long enough for past rewards, so the start is from the actions alone."""
+    """No row of the regression has all its past rewards, so the start is from the actions alone."""
     actions, rewards = logged(SYSTEM, seed=3)
     rewards[np.arange(600) % 7 > 4] = np.nan
     with pytest.warns(UserWarning, match="the first estimate is from the actions alone"):
@@ -274,7 +274,7 @@ def test_rewards_that_are_missing_every_weekend():
     assert distance(found, SYSTEM.h) < scipy.stats.chi2(2).ppf(1 - 1e-6)
 
 
-def test_actions_that_explain_nothing_are_told(data):
+def test_actions_that_explain_nothing_are_warned_of(data):
     noise = np.random.default_rng(0).normal(size=600)
-    with pytest.warns(UserWarning, match="the actions explain .* of the rewards' ups and downs"):
+    with pytest.warns(UserWarning, match="the actions explain .* of the rewards' variance"):
         dlb.identify(data[0], noise, 1, refine=False)

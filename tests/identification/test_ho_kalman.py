@@ -88,20 +88,20 @@ def test_an_unstable_estimate_is_shrunk_and_says_so():
     np.testing.assert_allclose(found.A, [[0.99]])
 
 
-def test_an_order_beyond_the_lags_is_refused():
+def test_an_order_beyond_the_lags_is_rejected():
     found = regress(read_samples(*logged(small())), 4, CLOSED)
     most = largest_order(4, 1, 3)
     assert realise(found, most).A.shape == (most, most)
-    with pytest.raises(ValueError, match=rf"order {most + 1} is more than 4 lags can tell"):
+    with pytest.raises(ValueError, match=rf"order {most + 1} is too large for 4 lags"):
         realise(found, most + 1)
 
 
-def test_too_few_rounds_are_refused():
+def test_too_few_rounds_are_rejected():
     with pytest.raises(ValueError, match=r"only 5 rounds have a reward and 5 lags before it"):
         regress(read_samples(*logged(small(), T=10)), 5, CLOSED)
 
 
-def test_excitation_is_what_the_past_does_not_foretell():
+def test_excitation_is_the_share_that_the_past_does_not_predict():
     rng = np.random.default_rng(0)
     u = np.zeros((20_000, 1))
     for t in range(1, len(u)):

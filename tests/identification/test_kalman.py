@@ -149,12 +149,12 @@ def test_steady_covariance_solves_the_riccati_equation():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((1.0, [[0.0]], [0.0]), r"^system must be a dlbjax.System; got float"),
+        ((1.0, [[0.0]], [0.0]), r"^system must be a dlbjax.System or a StateSpace; got float"),
         ((None, np.ones((4, 3)), np.ones(4)), r"^actions have 3 columns and rewards 1, but"),
         ((None, np.ones((4, 2)), np.ones((4, 2))), r"^actions have 2 columns and rewards 2, but"),
     ],
 )
-def test_what_does_not_fit_is_refused(arguments, message):
+def test_mismatched_arguments_are_rejected(arguments, message):
     system = of_system()[0] if arguments[0] is None else arguments[0]
     with pytest.raises(ValueError, match=message):
         dlb.log_likelihood(system, *arguments[1:])

@@ -1,4 +1,4 @@
-"""How many lags and states are taken."""
+"""The choice of lags and order."""
 
 import numpy as np
 import pytest
@@ -80,7 +80,7 @@ def test_an_unknown_end_leaves_nothing_to_compare_on():
         dlb.identify(actions, rewards)
 
 
-def test_the_largest_order_compared_is_told():
+def test_choosing_the_largest_order_compared_is_warned_of():
     actions, rewards = logged(small(), T=60)
     with pytest.warns(UserWarning, match="is the largest that was compared"):
         dlb.identify(actions, rewards, lags=2, refine=False)

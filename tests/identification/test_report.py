@@ -14,7 +14,7 @@ def test_white_errors_have_uniform_p_values():
     assert scipy.stats.kstest(p, "uniform").pvalue > 1e-3
 
 
-def test_correlated_errors_have_none():
+def test_correlated_errors_have_tiny_p_values():
     rng = np.random.default_rng(0)
     white = rng.standard_normal(2001)
     assert ljung_box(white[1:] + 0.3 * white[:-1], (2000,), 0) < 1e-9

@@ -1,18 +1,16 @@
-"""A campaign whose rewards depend on round and allocation only; run as a program, it can be killed."""
-
-import sys
+"""A campaign whose rewards depend on round and allocation only, for a process that may be killed."""
 
 import numpy as np
 
 import dlbjax as dlb
 
-ROUNDS = 1000
+ROUNDS, SEED = 1000, 5
+PROBLEM = dlb.problems.synthetic(sigma=0.2)
+POLICY = dlb.exp3(dlb.Bounds.of(PROBLEM, 0.7), gamma=0.2)
 
 
 def begin(path=None, horizon=ROUNDS) -> dlb.Agent:
-    problem = dlb.problems.synthetic(sigma=0.2)
-    policy = dlb.exp3(dlb.Bounds.of(problem, 0.7), gamma=0.2)
-    return dlb.Agent(policy, problem.actions, horizon, seed=5, path=path)
+    return dlb.Agent(POLICY, PROBLEM.actions, horizon, SEED, path=path)
 
 
 def reward_of(number: int, allocation: np.ndarray) -> float:
@@ -20,15 +18,16 @@ def reward_of(number: int, allocation: np.ndarray) -> float:
 
 
 def rounds(agent: dlb.Agent, until: int):
-    """Plays up to a round; yields number and allocation of each once its reward has been told."""
+    """Play up to a round; yields number and allocation of each after its reward has been told."""
     while agent.told < until:
         number, allocation = agent.told + 1, agent.ask()
         agent.tell(reward_of(number, allocation))
         yield number, allocation
 
 
-if __name__ == "__main__":
-    with begin(sys.argv[1]) as agent:
-        print("told", agent.told, flush=True)
+def play(path, sender) -> None:
+    """Play to the end; sends the number of rounds whose rewards have been told."""
+    with begin(path) as agent:
+        sender.send(agent.told)
         for number, _ in rounds(agent, ROUNDS):
-            print("told", number, flush=True)
+            sender.send(number)

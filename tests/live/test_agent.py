@@ -1,11 +1,12 @@
-"""The agent: decides as the simulator does, survives, and refuses what is not its own."""
+"""The agent: decides as the simulator does, survives crashes, and rejects files of other campaigns."""
 
 import json
+import multiprocessing
 import random
 import signal
-import subprocess
-import sys
 import time
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 import dlbjax as dlb
-from dlbjax.live.journal import _line
+from dlbjax.live.journal import Journal
 from tests.live import campaign
 from tests.policies.replay import noise_for
 from tests.policies.test_contract import OWN, POLICIES, T
@@ -22,29 +23,36 @@ from tests.policies.test_contract import OWN, POLICIES, T
 RUNS = 3
 
 
-def lanes_init(params, vertices, key):
-    assert vertices.ndim == 3
-    assert key.ndim == 1
-    return jax.vmap(lambda key: jax.random.uniform(key, (10,), vertices.dtype), out_axes=-1)(key)
+def random_init(params, vertices, key):
+    return jax.random.uniform(key, (len(vertices),), vertices.dtype)
 
 
-def lanes_act(params, vertices, state, epoch):
-    return jnp.argmax(state + epoch.uniforms[1] * params["weight"] + epoch.plan, axis=0)
+def random_act(params, vertices, state, epoch):
+    return jnp.argmax(state + epoch.uniforms[1] * params["weight"] + epoch.plan)
 
 
-def lanes_update(params, state, feedback):
-    played = jnp.arange(10, dtype=jnp.int32)[:, None] == feedback.action
+def random_update(params, state, feedback):
+    played = jnp.arange(len(feedback.vertices), dtype=jnp.int32) == feedback.action
     mean = feedback.total / feedback.length.astype(feedback.total.dtype)
-    assert feedback.vertices.ndim == 3
-    return state - jnp.where(played, mean + feedback.vector.sum(0), 0.01 * feedback.plan)
+    return state - jnp.where(played, mean + feedback.vector.sum(), 0.01 * feedback.plan)
 
 
-LANES = dlb.Policy(
-    lanes_init, lanes_act, lanes_update, epochs=[1, 3] * 20, params={"weight": np.arange(10.0)},
-    plan=lambda horizon, vertices, epoch: np.sin(np.outer(epoch.start, np.arange(10))),
-    feedback=("total",), uniforms=2, lanes=True,
-)  # fmt: skip
-EVERY = POLICIES | {"own, lanes": lambda p: LANES}
+def scheduled(epochs, horizon, vertices):
+    return dlb.Schedule(
+        epochs, {"weight": np.arange(10.0)},
+        plan=lambda epoch: np.sin(np.outer(epoch.start, np.arange(10))),
+    )  # fmt: skip
+
+
+def random_policy(epochs):
+    """A policy that uses all there is: its key, random numbers, a plan, feedback of an epoch."""
+    return dlb.Policy(
+        random_init, random_act, random_update, feedback=("total",), uniforms=2,
+        prepare=partial(scheduled, epochs),
+    )  # fmt: skip
+
+
+EVERY = POLICIES | {"own, random": lambda p: random_policy([1, 3] * 20)}
 
 
 @pytest.fixture(scope="module")
@@ -58,11 +66,11 @@ def test_decides_as_the_simulator_does(problem, name):
 
 
 def test_decides_as_the_simulator_does_over_many_decisions(problem):
-    assert_simulated(problem, LANES._replace(epochs=1), horizon=600)
+    assert_simulated(problem, random_policy(1), horizon=600)
 
 
 def assert_simulated(problem, policy, horizon):
-    """Plays what the simulator plays, given its rewards."""
+    """The agent plays what the simulator plays, given its rewards."""
     result = dlb.simulate(
         problem, policy, horizon, noise=noise_for(problem, RUNS, horizon),
         record=("actions", "rewards"), rounds=[horizon],
@@ -78,14 +86,14 @@ def assert_simulated(problem, policy, horizon):
 
 @pytest.fixture
 def _unsynced(monkeypatch):
-    """Leaves the disk alone where no power cut is at issue."""
+    """Does not wait for the disk, where a test is not about power cuts."""
     monkeypatch.setattr("os.fsync", lambda handle: None)
 
 
 @pytest.mark.usefixtures("_unsynced")
 @pytest.mark.parametrize(
     "name",
-    ["dynlin_ucb", "batch_exp3", "ar2, restarts", "constant", "own, list of epochs", "own, lanes"],
+    ["dynlin_ucb", "batch_exp3", "ar2, restarts", "constant", "own, list of epochs", "own, random"],
 )
 def test_resumed_at_every_round_it_is_the_same(problem, name, tmp_path):
     policy = EVERY[name](problem)
@@ -128,25 +136,27 @@ def test_resumed_after_many_decisions_it_is_the_same(tmp_path, stop):
 
 @pytest.mark.slow
 def test_killed_at_any_time_it_loses_nothing(tmp_path):
-    path = tmp_path / "campaign.jsonl"
-    command = [sys.executable, "-m", "tests.live.campaign", str(path)]
-    dice, told, deaths = random.Random(0), 0, 0
-    while told < campaign.ROUNDS:
-        steps = dice.randint(0, 400) if deaths < 4 else campaign.ROUNDS
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
-        ) as child:
-            at_start = int(child.stdout.readline().split()[1])
-            assert told <= at_start <= told + 1  # the last reward may have been kept unacknowledged
-            for _ in range(steps):
-                if not child.stdout.readline():
-                    break
-            child.send_signal(signal.SIGKILL)
-            rest = child.stdout.read().split()[1::2]
-            told = max(at_start + steps, *map(int, rest)) if rest else at_start + steps
-        told = min(told, campaign.ROUNDS)
-        deaths += 1
-    assert deaths >= 4
+    path, kills = tmp_path / "campaign.jsonl", 4
+    rng, told = random.Random(0), 0
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([campaign.__name__])
+    for attempt in range(kills + 1):
+        receiver, sender = context.Pipe(duplex=False)
+        child = context.Process(target=campaign.play, args=(path, sender))
+        child.start()
+        sender.close()
+        at_start = receiver.recv()
+        assert told <= at_start <= told + 1  # the last reward may have been written unacknowledged
+        told = at_start
+        with suppress(EOFError):
+            for _ in range(rng.randint(0, 230) if attempt < kills else campaign.ROUNDS):
+                told = receiver.recv()
+            child.kill()
+            while True:
+                told = receiver.recv()
+        child.join()
+        assert child.exitcode == (-signal.SIGKILL if attempt < kills else 0)
+    assert told == campaign.ROUNDS
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     played = [line["allocation"] for line in lines if "allocation" in line]
     agent = campaign.begin()
@@ -157,24 +167,37 @@ def test_killed_at_any_time_it_loses_nothing(tmp_path):
         assert_same(again, agent)
 
 
-def test_twenty_thousand_rounds_are_back_in_seconds(tmp_path):
-    path, horizon = tmp_path / "a", 10**6
-    rewards = np.random.default_rng(0).normal(size=20_000).tolist()
-    with campaign.begin(path, horizon) as agent:
-        mark = agent._now.mark
-        arms, (*_, actions) = agent._decisions.arms, agent._decisions.replay(rewards)
-    with path.open("ab") as file:
-        for reward, allocation in zip(rewards, arms[actions[:-1]].tolist(), strict=True):
-            for fact in ({"allocation": allocation}, {"reward": reward}):
-                line, mark = _line(mark, fact)
-                file.write(line)
+@pytest.mark.usefixtures("_unsynced")
+def test_a_campaign_of_twenty_thousand_rounds_resumes_within_seconds(tmp_path):
+    """The campaign is one that was simulated."""
+    path, horizon = tmp_path / "a", 20_000
+    result = dlb.simulate(
+        campaign.PROBLEM, campaign.POLICY, horizon, seeds=[campaign.SEED], rounds=[horizon],
+        record=("actions", "rewards"),
+    )  # fmt: skip
+    allocations = campaign.PROBLEM.actions.vertices[result.actions[0]].tolist()
+    campaign.begin(path, horizon).close()
+    journal = Journal(path)
+    _, mark = journal.read()
+    for allocation, reward in zip(allocations, result.rewards[0].tolist(), strict=True):
+        mark = journal.append(mark, {"allocation": allocation})
+        mark = journal.append(mark, {"reward": reward})
+    journal.close()
     begin = time.perf_counter()
     with campaign.begin(path, horizon) as agent:
         assert time.perf_counter() - begin < 10
-        assert agent.told == 20_000
+        assert agent.told == horizon
 
 
-# --- what it refuses ------------------------------------------------------------------------------
+def test_a_journal_of_an_earlier_version_is_continued(tmp_path):
+    problem, path = dlb.problems.synthetic(), tmp_path / "a"
+    path.write_bytes((Path(__file__).parent / "version_0_1.jsonl").read_bytes())
+    policy = dlb.dynlin_ucb(dlb.Bounds.of(problem))
+    with dlb.Agent(policy, problem.actions, 20, path=path) as agent:
+        assert (agent.told, agent.waiting) == (8, False)
+
+
+# --- what it rejects ------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -182,9 +205,9 @@ def agent(problem):
     return dlb.Agent(OWN, problem.actions, 3)
 
 
-def test_asked_twice_it_says_the_same(agent, tmp_path):
+def test_asked_twice_it_returns_the_same(agent, tmp_path):
     first = agent.ask()
-    first[:] = 7.0  # what the caller does with it is the caller's
+    first[:] = 7.0  # a copy, which the caller may change
     np.testing.assert_array_equal(agent.ask(), [0, 0, 0])
     with campaign.begin(tmp_path / "a") as kept:
         kept.ask()
@@ -193,36 +216,36 @@ def test_asked_twice_it_says_the_same(agent, tmp_path):
 
 
 def test_order_of_calls(agent):
-    with pytest.raises(RuntimeError, match="all 0 rounds asked for have been told; ask before"):
+    with pytest.raises(RuntimeError, match="all 0 allocations have been told; call ask"):
         agent.tell(1.0)
     for _ in range(3):
         agent.ask()
         agent.tell(1.0)
-    with pytest.raises(RuntimeError, match="all 3 rounds have been played; for further ones"):
+    with pytest.raises(RuntimeError, match="all 3 rounds have been played; start a new"):
         agent.ask()
-    with pytest.raises(RuntimeError, match="all 3 rounds asked for have been told"):
+    with pytest.raises(RuntimeError, match="all 3 allocations have been told"):
         agent.tell(1.0)
 
 
 @pytest.mark.parametrize("reward", [np.nan, np.inf, "1", None, [1.0], np.ones(3), 1j, 10**400])
-def test_rewards_that_are_none(tmp_path, reward):
+def test_invalid_rewards_are_rejected(tmp_path, reward):
     with campaign.begin(tmp_path / "a") as agent:
         agent.ask()
-        before, kept = agent._now, (tmp_path / "a").read_bytes()
-        with pytest.raises(ValueError, match=r"^reward must .* leave the allocation as it is"):
+        before = (tmp_path / "a").read_bytes()
+        with pytest.raises(ValueError, match=r"^reward must .* keep the allocation and tell"):
             agent.tell(reward)
-        assert agent._now is before
-        assert (tmp_path / "a").read_bytes() == kept
+        assert (agent.told, agent.waiting) == (0, True)
+        assert (tmp_path / "a").read_bytes() == before
 
 
 @pytest.mark.parametrize("reward", [1, True, np.float32(1), np.array(1.0), jnp.float32(1), 1.0])
-def test_rewards_that_are_numbers(agent, reward):
+def test_numbers_of_any_type_are_rewards(agent, reward):
     agent.ask()
     agent.tell(reward)
     assert agent.told == 1
 
 
-def test_a_reward_that_could_not_be_kept_can_be_told_again(tmp_path, monkeypatch):
+def test_a_reward_that_could_not_be_written_can_be_told_again(tmp_path, monkeypatch):
     def interrupted(handle):
         raise KeyboardInterrupt
 
@@ -238,7 +261,7 @@ def test_a_reward_that_could_not_be_kept_can_be_told_again(tmp_path, monkeypatch
         assert_same(again, agent)
 
 
-def test_a_line_half_written_is_asked_for_again(tmp_path):
+def test_the_reward_of_an_incomplete_line_is_waited_for(tmp_path):
     path = tmp_path / "a"
     with campaign.begin(path) as agent:
         list(campaign.rounds(agent, 10))
@@ -261,7 +284,9 @@ OTHERS = {
     "begun with other params": {"policy": OWN._replace(params={"optimism": 0.71})},
     "begun with other epochs": {"policy": OWN._replace(epochs=[1, 2] * 3)},
     "begun with other plans": {
-        "policy": OWN._replace(plan=lambda horizon, vertices, epoch: epoch.index)
+        "policy": OWN._replace(
+            prepare=lambda *_: dlb.Schedule(params=OWN.params, plan=lambda epoch: epoch.index)
+        )
     },
     "begun with other actions": {"actions": dlb.actions.budget(0.0, [1, 1, 1], 1.4)},
     "begun with horizon=6 instead of 7": {"horizon": 7},
@@ -275,7 +300,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("message", OTHERS)
-def test_another_campaign_is_refused_and_left(tmp_path, problem, message):
+def test_another_campaign_is_rejected_and_left_unchanged(tmp_path, problem, message):
     path = tmp_path / "a"
     arguments = {
         "policy": OWN, "actions": problem.actions, "horizon": 6, "channels": ("a", "b", "c"),
@@ -295,23 +320,25 @@ def test_another_campaign_is_refused_and_left(tmp_path, problem, message):
         dlb.Agent(**(arguments | OTHERS[message]))
     assert path.read_bytes() == kept
     with pytest.warns(UserWarning, match="not complete"), dlb.Agent(**arguments) as again:
-        assert_same(again, agent)  # and the refusal let go of the lock
+        assert_same(again, agent)  # which shows that the lock was released, too
 
 
-def test_a_file_of_another_format_is_refused(tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr("dlbjax.live.agent._FORMAT", 2)
-        campaign.begin(tmp_path / "a").close()
-    with pytest.raises(ValueError, match="a has format 2, this version of dlbjax reads 1"):
+def test_a_file_of_another_format_is_rejected(tmp_path):
+    journal = Journal(tmp_path / "a")
+    journal.begin({"format": 2})
+    journal.close()
+    with pytest.raises(
+        ValueError, match="a has format 2, but this version of dlbjax reads format 1"
+    ):
         campaign.begin(tmp_path / "a")
 
 
-def test_a_file_in_use_is_refused(tmp_path):
+def test_a_file_in_use_is_rejected(tmp_path):
     with campaign.begin(tmp_path / "a"), pytest.raises(BlockingIOError, match="a is in use by"):
         campaign.begin(tmp_path / "a")
     with campaign.begin(tmp_path / "a") as agent:
         pass
-    with pytest.raises(RuntimeError, match="a was closed; open it again to go on"):
+    with pytest.raises(RuntimeError, match="a was closed; open it again to continue"):
         agent.ask()
 
 
@@ -340,7 +367,11 @@ WRONG = {
     "must return a state of the structure": {
         "policy": OWN._replace(update=lambda params, state, feedback: ())
     },
-    "config of policy 'policy' must be fit for JSON": {"policy": OWN._replace(config={"a": {1}})},
+    "config in the schedule of policy 'policy' must be fit for JSON": {
+        "policy": OWN._replace(
+            prepare=lambda *_: dlb.Schedule(params=OWN.params, config={"a": {1}})
+        )
+    },
     "beta must hold a value for every epoch": {
         "policy": dlb.dynlin_ucb(dlb.Bounds.of(dlb.problems.synthetic()), beta=[1.0, 1.0])
     },
@@ -355,7 +386,7 @@ def test_wrong_arguments_are_named_and_leave_no_file(tmp_path, problem, message)
     assert not (tmp_path / "a").exists()
 
 
-def test_a_policy_that_breaks_down_is_named(tmp_path, problem):
+def test_a_policy_whose_state_becomes_nan_is_named(tmp_path, problem):
     policy = OWN._replace(update=nan_update)
     with dlb.Agent(policy, problem.actions, 6, path=tmp_path / "a") as agent:
         agent.ask()
@@ -384,7 +415,7 @@ def test_the_file_can_be_read_by_anyone(tmp_path):
         ((_, allocation),) = campaign.rounds(agent, 1)
     header, asked, told = map(json.loads, (tmp_path / "a").read_text().splitlines())
     assert header["policy"] == "Exp3"
-    assert header["config"]["arguments"] == {"gamma": 0.2}
+    assert header["config"]["gamma"] == 0.2
     assert header["versions"]["dlbjax"] == dlb.__version__
     assert (asked["round"], asked["allocation"]) == (1, allocation.tolist())
     assert (told["round"], told["reward"]) == (1, campaign.reward_of(1, allocation))

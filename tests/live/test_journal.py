@@ -1,4 +1,4 @@
-"""The journal: whatever stops the writer, what was acknowledged is there; whatever else is noticed."""
+"""The journal: what was acknowledged survives any crash, and damage is detected."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ RECORDS = [{"round": i, "reward": 0.1 * i} for i in range(1, 4)]
 
 
 def write(path):
-    """A journal of three records; the places after the header and each of them."""
+    """Write a journal of three records; the positions after the header and each of them."""
     journal = Journal(path)
     marks = [journal.begin(HEADER)]
     for record in RECORDS:
@@ -47,7 +47,7 @@ def test_numbers_come_back_to_the_last_bit(tmp_path, number):
     journal.close()
 
 
-def test_cut_anywhere_it_goes_on_after_the_last_whole_line(tmp_path):
+def test_truncated_anywhere_it_continues_after_the_last_complete_line(tmp_path):
     path = tmp_path / "a"
     marks = write(path)
     whole = path.read_bytes()
@@ -70,7 +70,7 @@ def test_cut_anywhere_it_goes_on_after_the_last_whole_line(tmp_path):
         assert path.read_bytes() == whole
 
 
-def test_no_changed_byte_goes_unnoticed(tmp_path):
+def test_every_changed_byte_is_detected(tmp_path):
     path = tmp_path / "a"
     write(path)
     whole = path.read_bytes()
@@ -87,7 +87,7 @@ def test_no_changed_byte_goes_unnoticed(tmp_path):
 @pytest.mark.parametrize(
     "change", [lambda a: [a[0], *a[2:]], lambda a: [a[0], a[2], a[1], a[3]], lambda a: [*a, a[3]]]
 )
-def test_lost_moved_and_repeated_lines_are_noticed(tmp_path, change):
+def test_lost_moved_and_repeated_lines_are_detected(tmp_path, change):
     path = tmp_path / "a"
     write(path)
     path.write_bytes(b"".join(change(path.read_bytes().splitlines(keepends=True))))
@@ -96,7 +96,7 @@ def test_lost_moved_and_repeated_lines_are_noticed(tmp_path, change):
 
 
 @pytest.mark.parametrize("content", [b"x", b"\n", b"{}\n", b"a,b\n1,2\n", b"\0" * 99, b"[" * 9999])
-def test_other_files_are_refused_and_left(tmp_path, content):
+def test_other_files_are_rejected_and_left_unchanged(tmp_path, content):
     path = tmp_path / "a"
     path.write_bytes(content)
     journal = Journal(path)
@@ -120,7 +120,7 @@ def test_a_line_is_on_the_disk_when_append_returns(tmp_path, monkeypatch):
     mark = journal.begin(HEADER)
     file, folder = synced
     assert file.st_size == mark.end
-    assert folder.st_ino == tmp_path.stat().st_ino  # so that the name is, too
+    assert folder.st_ino == tmp_path.stat().st_ino  # for the file's name
     mark = journal.append(mark, RECORDS[0])
     assert len(synced) == 3
     assert synced[-1].st_size == mark.end
@@ -154,7 +154,7 @@ def test_a_line_that_failed_is_replaced_by_the_next(tmp_path, monkeypatch, step,
     journal.close()
 
 
-def test_one_object_has_it_at_a_time(tmp_path):
+def test_one_object_at_a_time_can_open_it(tmp_path):
     path = tmp_path / "a"
     attempt = f"import fcntl; fcntl.flock(open({str(path)!r}), fcntl.LOCK_EX | fcntl.LOCK_NB)"
 
@@ -171,7 +171,7 @@ def test_one_object_has_it_at_a_time(tmp_path):
     Journal(path).close()
 
 
-def test_a_closed_one_says_so(tmp_path):
+def test_a_closed_journal_raises(tmp_path):
     journal = Journal(tmp_path / "a")
     mark = journal.begin(HEADER)
     journal.close()
@@ -179,17 +179,17 @@ def test_a_closed_one_says_so(tmp_path):
         journal.append(mark, RECORDS[0])
 
 
-@pytest.mark.parametrize("meddle", [os.remove, lambda path: os.truncate(path, 10)])
-def test_a_file_that_is_taken_away_is_noticed(tmp_path, meddle):
+@pytest.mark.parametrize("damage", [os.remove, lambda path: os.truncate(path, 10)])
+def test_a_removed_or_truncated_file_is_detected(tmp_path, damage):
     journal = Journal(tmp_path / "a")
     mark = journal.begin(HEADER)
-    meddle(tmp_path / "a")
-    with pytest.raises(RuntimeError, match="a was removed, replaced or cut short"):
+    damage(tmp_path / "a")
+    with pytest.raises(RuntimeError, match="a was removed, replaced or truncated"):
         journal.append(mark, RECORDS[0])
     journal.close()
 
 
-def test_a_name_may_be_a_string_and_a_folder_is_none(tmp_path, monkeypatch):
+def test_a_path_may_be_a_string_but_not_a_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     journal = Journal("a")
     assert journal.begin(HEADER) != Mark()
@@ -200,8 +200,8 @@ def test_a_name_may_be_a_string_and_a_folder_is_none(tmp_path, monkeypatch):
         Journal(tmp_path / "nowhere" / "a")
 
 
-def test_systems_without_locks_are_told(tmp_path, monkeypatch):
+def test_systems_without_locks_are_rejected(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "fcntl", None)
-    with pytest.raises(NotImplementedError, match="leave path out"):
+    with pytest.raises(NotImplementedError, match="omit path"):
         Journal(tmp_path / "a")
     assert not (tmp_path / "a").exists()

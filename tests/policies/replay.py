@@ -6,11 +6,17 @@ import numpy as np
 from jax.extend.random import threefry_2x32
 
 import dlbjax as dlb
+from dlbjax.policies.base import make_schedule
 
 PROBLEMS = {"synthetic": dlb.problems.synthetic, "real_world": dlb.problems.real_world}
 
 
-def told(bounds) -> dict:
+def rescheduled(policy, change):
+    """The policy with another schedule: `change` of its own."""
+    return policy._replace(prepare=lambda *given: change(policy.prepare(*given)))
+
+
+def fields_of(bounds) -> dict:
     return {name: float(getattr(bounds, name)) for name in type(bounds).__dataclass_fields__}
 
 
@@ -56,11 +62,7 @@ def assert_agrees(problem, policy, noise, loop) -> np.ndarray:
 
 def start_of(problem, policy, horizon: int, dtype):
     """The policy's params, vertices and first state as the engine makes them, for one run."""
-    params = (
-        policy.params(horizon, problem.actions.vertices)
-        if callable(policy.params)
-        else policy.params
-    )
+    params = make_schedule(policy, horizon, problem.actions).params
     dtypes = {"f": dtype, "i": np.int32}
     params = jax.tree.map(lambda x: jnp.asarray(x, dtypes[np.asarray(x).dtype.kind]), params)
     vertices = jnp.asarray(problem.actions.vertices, dtype)
@@ -74,8 +76,9 @@ def decisions_along(problem, policy, actions, rewards, dtype) -> np.ndarray:
     epochs = dlb.Epoch(start + 1, start, np.ones_like(start))
     with jax.enable_x64(dtype == np.float64):
         params, vertices, state = start_of(problem, policy, T, dtype)
-        if policy.plan is not None:
-            plan = policy.plan(T, problem.actions.vertices, epochs)
+        schedule = make_schedule(policy, T, problem.actions)
+        if schedule.plan is not None:
+            plan = schedule.plan(epochs)
             epochs = epochs._replace(plan=jax.tree.map(lambda x: np.asarray(x, dtype), plan))
 
         def one_round(state, inputs):

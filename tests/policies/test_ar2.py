@@ -109,7 +109,5 @@ def test_bounds_it_cannot_use_are_refused(field, named):
 @pytest.mark.parametrize("sigma", [1e-200, 1e6])
 def test_a_width_that_is_no_number_is_refused(sigma):
     problem = dlb.problems.synthetic()
-    with pytest.raises(
-        ValueError, match="AR2 cannot be run: its params is not finite; alpha, sigma"
-    ):
+    with pytest.raises(ValueError, match="'AR2' cannot be run: its params is not finite"):
         dlb.simulate(problem, dlb.ar2(dlb.Bounds.of(problem), sigma=sigma), 10)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dlbjax as dlb
+from dlbjax.policies.base import make_schedule
 from tests.oracles import model_of, steady_reward
 
 T, ROUNDS, SEEDS = 60, [1, 7, 30, 60], 3
@@ -43,12 +44,29 @@ def batch_update(params, state, feedback):
 
 OWN = dlb.Policy(means_init, greedy, means_update, params={"optimism": 0.7}, feedback=("last",))
 
+
+def explore_then_keep(params, vertices, state, epoch):
+    """A typed key in the state."""
+    key, _ = state
+    return jax.random.randint(key, (), 0, len(vertices))
+
+
+def next_key(params, state, feedback):
+    key, count = state
+    return jax.random.split(key)[0], count + 1
+
+
+KEYS = dlb.Policy(lambda params, vertices, key: (key, 0), explore_then_keep, next_key, feedback=())
+
 POLICIES = {
     "dynlin_ucb": lambda p: dlb.dynlin_ucb(dlb.Bounds.of(p, 0.7)),
     "dynlin_ucb, lam and delta": lambda p: dlb.dynlin_ucb(dlb.Bounds.of(p, 0.7), 0.1, 0.01),
     "dynlin_ucb, rho_bar = 0": lambda p: dlb.dynlin_ucb(dlb.Bounds.of(p, 0.7).replace(rho=0.0)),
     "dynlin_ucb, own epochs, beta, first": lambda p: dlb.dynlin_ucb(
         dlb.Bounds.of(p, 0.7), epochs=[3] * 20, beta=np.linspace(1, 0, 20), first=1
+    ),
+    "dynlin_ucb, scale and extra": lambda p: dlb.dynlin_ucb(
+        dlb.Bounds.of(p, 0.7), scale=0.5, extra=2
     ),
     "dynlin_ucb_tight": lambda p: dlb.dynlin_ucb_tight(dlb.Bounds.of(p, 0.7)),
     "lin_ucb": lambda p: dlb.lin_ucb(dlb.Bounds.of(p, 0.7)),
@@ -67,6 +85,7 @@ POLICIES = {
     "own, every round": lambda p: OWN,
     "own, list of epochs": lambda p: OWN._replace(epochs=[1, 2, 3, 4] * 6),
     "own, uniforms": lambda p: OWN._replace(act=uniform, uniforms=1, epochs=2),
+    "own, keys": lambda p: KEYS,
     "own, total": lambda p: OWN._replace(update=batch_update, feedback=("total",), epochs=7),
 }
 
@@ -94,7 +113,7 @@ PROBLEMS = {
     ),
     "adstock": partial(dlb.problems.adstock, [0.5, 0.1, 0.6], [0.1, 0.5, 0.3], actions=BUDGET),
 }
-ELSEWHERE = {"hard_instance"}  # of another size; tests/test_problems.py
+ELSEWHERE = {"hard_instance"}  # of another size; tests/model/test_problems.py
 
 
 @pytest.fixture(params=PROBLEMS, scope="module")
@@ -119,17 +138,14 @@ def test_every_problem_and_policy_of_the_package_is_in_the_tables():
 
 def test_functions_trace_and_keep_the_state(problem, policy):
     """act gives one whole number, update a state like the one it got."""
-    arms = problem.actions.vertices if policy.arms is None else policy.arms
-    arms = arms.astype(np.float32)
-    params = (
-        policy.params(T, problem.actions.vertices) if callable(policy.params) else policy.params
-    )
+    schedule = make_schedule(policy, T, problem.actions)
+    arms, params = schedule.arms.astype(np.float32), schedule.params
     dtypes = {"f": np.float32, "i": np.int32}
     number, count = np.float32(1.0), np.int32(1)
     epoch = dlb.Epoch(count, count, count, uniforms=np.zeros(policy.uniforms, np.float32))
-    if policy.plan is not None:
+    if schedule.plan is not None:
         column = np.array([1])
-        plan = policy.plan(T, arms, dlb.Epoch(column, column - 1, column))
+        plan = schedule.plan(dlb.Epoch(column, column - 1, column))
         plan = jax.tree.map(lambda leaf: np.asarray(leaf[0], dtypes[leaf.dtype.kind]), plan)
         epoch = epoch._replace(plan=plan)
     params = jax.tree.map(
@@ -179,14 +195,20 @@ def test_runs_and_obeys_the_identities(problem, policy, dtype):
 
 
 @pytest.mark.parametrize("make", [dlb.dynlin_ucb, dlb.lin_ucb, dlb.d_lin_ucb])
-def test_a_result_says_what_the_policy_was_told(make):
+def test_a_result_records_bounds_and_arguments(make):
     problem = dlb.problems.synthetic()
     bounds = dlb.Bounds.of(problem, rho_bar=[0.1, 0.3])
     result = dlb.simulate(problem, make(bounds, lam=2.0), T, seeds=1)
     for described, rho in zip(result.config["policies"], [0.1, 0.3], strict=True):
         assert described["bounds"]["rho"] == rho
         assert described["bounds"]["sigma"] == 0.01
-        assert described["arguments"] == {"lam": 2.0}
+        assert described["lam"] == 2.0
+        assert described["delta"] == 1 / T
+
+
+def test_a_result_records_params_given_as_a_dict():
+    result = dlb.simulate(dlb.problems.synthetic(), OWN, T)
+    assert result.config["policies"] == [{"name": "policy", "params": {"optimism": 0.7}}]
 
 
 def test_uniforms_are_uniform_and_fresh():

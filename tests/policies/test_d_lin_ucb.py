@@ -6,7 +6,7 @@ import pytest
 import dlbjax as dlb
 from tests import baseline_oracles as loops
 from tests.oracles import model_of, radius
-from tests.policies.replay import PROBLEMS, assert_agrees, decisions_along, noise_for, told
+from tests.policies.replay import PROBLEMS, assert_agrees, decisions_along, fields_of, noise_for
 
 T = 6000
 
@@ -32,7 +32,7 @@ def test_d_lin_ucb_plays_as_the_loop_does(make, options):
 
     def loop(seed, eps, eta):
         def beta(s):
-            return radius(told(bounds), lam, delta, 3, s, bias=False)
+            return radius(fields_of(bounds), lam, delta, 3, s, bias=False)
 
         return loops.d_lin_ucb(model_of(problem), beta, lam, gamma, eps, eta)
 

@@ -55,7 +55,7 @@ CASES = {
 }
 
 
-def told(bounds):
+def fields_of(bounds):
     return {name: float(getattr(bounds, name)) for name in type(bounds).__dataclass_fields__}
 
 
@@ -106,7 +106,7 @@ def test_agrees_with_algorithm_1_round_by_round(problem, options):
         policy,
         noise_for(problem, 3, T),
         epoch_lengths(bounds.rho, T),
-        lambda s: radius(told(bounds), lam, delta, d, s),
+        lambda s: radius(fields_of(bounds), lam, delta, d, s),
         lam,
     )
     assert len(played) >= min(2, len(problem.actions)), "nothing was decided"
@@ -146,7 +146,7 @@ def test_ties_within_1e_12_go_to_the_first(beta, chosen):
 def test_holds_each_decision_one_plus_H_rounds(rho_bar):
     problem = dlb.problems.synthetic()
     policy = dlb.dynlin_ucb(dlb.Bounds.of(problem, rho_bar=rho_bar))
-    table = policy.epochs(5000)
+    table = policy.prepare(5000, problem.actions.vertices).epochs
     expected = epoch_lengths(rho_bar, 5000)
     np.testing.assert_array_equal(np.repeat(table.lengths, table.counts), expected)
 
@@ -156,7 +156,9 @@ def test_exploration_is_equation_5(rounds):
     bounds = dlb.Bounds.of(dlb.problems.real_world(sigma=0.3), rho_bar=0.7)
     for lam, delta in [(1.0, 0.1), (13.8, 1e-6)]:
         found = dlb.theory.beta(bounds, lam, delta, 3, np.array([rounds]), printed=True)[0]
-        np.testing.assert_allclose(found, radius(told(bounds), lam, delta, 3, rounds), rtol=1e-13)
+        np.testing.assert_allclose(
+            found, radius(fields_of(bounds), lam, delta, 3, rounds), rtol=1e-13
+        )
 
 
 def test_defaults_are_those_of_the_paper():
@@ -185,6 +187,8 @@ WRONG = {
     "delta 0": (lambda b: dlb.dynlin_ucb(b, delta=0.0), "delta must be > 0.0 and < 1.0; got 0"),
     "delta 1": (lambda b: dlb.dynlin_ucb(b, delta=1.0), "delta must be > 0.0 and < 1.0; got 1"),
     "first": (lambda b: dlb.dynlin_ucb(b, first=-1), "first must be a whole number >= 0; got -1"),
+    "scale": (lambda b: dlb.dynlin_ucb(b, scale=-1.0), "scale must be >= 0.0; got -1"),
+    "extra": (lambda b: dlb.dynlin_ucb(b, extra=0.5), "extra must be a whole number >= 0; got 0.5"),
     "beta": (lambda b: dlb.dynlin_ucb(b, beta=[[1.0]]), "beta must have shape"),
     "beta nan": (lambda b: dlb.dynlin_ucb(b, beta=[1.0, np.nan]), r"beta must be finite.*\(1,\)"),
     "rho": (lambda b: dlb.dynlin_ucb(b.replace(rho=1.0)), r"rho \(ρ̄\) must be below 1; got 1"),
@@ -205,11 +209,3 @@ WRONG = {
 def test_wrong_arguments_are_refused_by_name(make, message):
     with pytest.raises(ValueError, match=message):
         make(dlb.Bounds.of(dlb.problems.synthetic(), rho_bar=0.2))
-
-
-def test_mapped_over_runs_or_given_all_at_once_it_is_the_same_policy():
-    problem = CASES["finite"][0]
-    policy = dlb.dynlin_ucb(dlb.Bounds.of(problem))
-    at_once = dlb.simulate(problem, policy, T, seeds=5)
-    mapped = dlb.simulate(problem, policy._replace(lanes=False), T, seeds=5)
-    np.testing.assert_allclose(mapped.expected_regret, at_once.expected_regret, rtol=1e-12)

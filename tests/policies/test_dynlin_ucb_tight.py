@@ -11,7 +11,7 @@ import dlbjax as dlb
 from dlbjax.experiments.coverage import tight_ratios
 from dlbjax.policies.dynlin_ucb_tight import State, init, update
 from tests.oracles import Run, epoch_lengths, model_of
-from tests.policies.replay import PROBLEMS, assert_agrees, noise_for, told
+from tests.policies.replay import PROBLEMS, assert_agrees, fields_of, noise_for, rescheduled
 from tests.theory.test_confidence import LOUD, assert_covers, random_problem
 
 
@@ -80,7 +80,7 @@ def test_agrees_with_a_loop_over_the_history(name, options, extra, rho_bar):
         dlb.dynlin_ucb_tight(bounds, **options),
         noise_for(problem, 2, T),
         partial(
-            loop, model_of(problem), told(bounds), options.get("lam", 0.01),
+            loop, model_of(problem), fields_of(bounds), options.get("lam", 0.01),
             options.get("delta", 1 / T), options.get("x1", float(bounds.X)), lengths,
         ),
     )  # fmt: skip
@@ -94,7 +94,7 @@ def test_a_state_that_starts_elsewhere_and_dynamics_unknown():
         bounds = dlb.Bounds.of(problem, rho_bar)
         extra = {0.0: 1, 0.8: 14}[rho_bar]  # 0.8^14 < 1/20 < 0.8^13
         lengths = [length + extra for length in epoch_lengths(rho_bar, T)]
-        args = (model_of(problem), told(bounds), 0.01, 1 / T, float(bounds.X), lengths)
+        args = (model_of(problem), fields_of(bounds), 0.01, 1 / T, float(bounds.X), lengths)
         assert_agrees(
             problem, dlb.dynlin_ucb_tight(bounds), noise_for(problem, 2, T), partial(loop, *args)
         )
@@ -145,19 +145,23 @@ def test_noise_that_is_carried_over_is_no_martingale_difference():
     system = dlb.System([[0.99]], [[0.0]], [20.0], [0.0], sigma=1.0)
     problem = dlb.Problem(system, dlb.actions.finite([[-1.0], [1.0]]))
     bounds = dlb.Bounds.of(problem)
-    policy = dlb.dynlin_ucb_tight(bounds, 6.0, 0.05)._replace(
-        init=follower_init, act=follow, update=follower_update, epochs=10
+    own = dlb.dynlin_ucb_tight(bounds, 6.0, 0.05, extra=0)._replace(
+        init=follower_init, act=follow, update=follower_update
     )
+    policy = rescheduled(own, lambda schedule: schedule._replace(epochs=10))
 
-    def without(horizon, vertices, epoch):
-        plan = policy.plan(horizon, vertices, epoch)
-        return plan._replace(carried=0 * plan.carried)
+    def without(schedule):
+        def plan(epoch):
+            plan = schedule.plan(epoch)
+            return plan._replace(carried=0 * plan.carried)
+
+        return schedule._replace(plan=plan)
 
     assert_covers(tight_ratios(problem, policy, 1000, 10_000), 0.05)
-    assert np.mean(tight_ratios(problem, policy._replace(plan=without), 1000, 10_000) > 1) > 0.9
+    forgetful = rescheduled(policy, without)
+    assert np.mean(tight_ratios(problem, forgetful, 1000, 10_000) > 1) > 0.9
     # With the epochs of the policy it still covers; without the term it fails in 5.3 % of runs by
     # round 3·10⁵, which is too close to 5 % to be tested in a minute.
-    own = policy._replace(epochs=dlb.dynlin_ucb_tight(bounds, extra=0).epochs)
     assert_covers(tight_ratios(problem, own, 10_000, 10_000), 0.05)
 
 
@@ -165,14 +169,14 @@ def test_noise_that_is_carried_over_is_no_martingale_difference():
 @pytest.mark.parametrize(
     ("make", "rho_bar", "most", "times"),
     [
-        (dlb.problems.synthetic, 0.2, 30, 200),
+        pytest.param(dlb.problems.synthetic, 0.2, 30, 200, marks=pytest.mark.evidence),
         (dlb.problems.synthetic, 0.4, 60, 10),
-        (dlb.problems.real_world, None, 250, 200),
-        (dlb.problems.real_world, 0.9, 1000, 10),
+        pytest.param(dlb.problems.real_world, None, 250, 200, marks=pytest.mark.evidence),
+        pytest.param(dlb.problems.real_world, 0.9, 1000, 10, marks=pytest.mark.evidence),
     ],
 )
 def test_regret_is_a_small_part_of_the_paper_s(make, rho_bar, most, times):
-    """At the paper's size, and with the tightest bounds for the ρ̄ that is told."""
+    """At the paper's size, and with the tightest bounds for the ρ̄ in use."""
     problem = make()
     bounds = dlb.Bounds.of(problem, rho_bar)
     policies = {"tight": dlb.dynlin_ucb_tight(bounds), "paper": dlb.dynlin_ucb(bounds)}

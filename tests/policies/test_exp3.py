@@ -6,10 +6,16 @@ import numpy as np
 import pytest
 
 import dlbjax as dlb
-from dlbjax.epochs import as_epochs
 from tests import baseline_oracles as loops
 from tests.oracles import model_of
-from tests.policies.replay import PROBLEMS, assert_agrees, noise_for, start_of, told, uniforms_of
+from tests.policies.replay import (
+    PROBLEMS,
+    assert_agrees,
+    fields_of,
+    noise_for,
+    start_of,
+    uniforms_of,
+)
 
 T, K = 6000, 10
 
@@ -34,7 +40,7 @@ def test_exp3_plays_as_the_loop_does(make, variant):
     if factory is dlb.batch_exp3:
         batch = options.get("batch", loops.exp3_batch(bounds.rho, T))
     gamma = options.get("gamma", loops.exp3_gamma(K, T / batch))
-    xi = loops.reward_range(told(bounds))
+    xi = loops.reward_range(fields_of(bounds))
     probabilities = []
 
     def loop(seed, eps, eta):
@@ -57,15 +63,16 @@ def test_exp3_plays_as_the_loop_does(make, variant):
     ("make", "batch"), [(dlb.problems.synthetic, 8), (dlb.problems.real_world, 27)]
 )
 def test_batches_of_the_paper(make, batch):
-    policy = dlb.batch_exp3(dlb.Bounds.of(make()))
-    assert as_epochs(policy.epochs, 10**6).lengths[0] == batch
+    problem = make()
+    policy = dlb.batch_exp3(dlb.Bounds.of(problem))
+    assert policy.prepare(10**6, problem.actions.vertices).epochs == batch
 
 
 @pytest.mark.parametrize(("horizon", "batch"), [(21, 3), (22, 3), (24, 3), (25, 4)])
 def test_only_whole_epochs_count(horizon, batch):
     """With ρ̄ = 0.5 the eighth epoch ends at round 21 and the ninth at 25; log₂ 8 = 3."""
     bounds = dlb.Bounds.of(dlb.problems.synthetic()).replace(rho=0.5)
-    assert as_epochs(dlb.batch_exp3(bounds).epochs, horizon).lengths[0] == batch
+    assert dlb.batch_exp3(bounds).prepare(horizon, np.eye(3)).epochs == batch
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.01])
@@ -73,7 +80,7 @@ def test_a_batch_is_one_round_at_least(rho):
     """Nothing lingers at ρ̄ = 0; at ρ̄ = 0.01 and T = 1 no more than one epoch is whole."""
     bounds = dlb.Bounds.of(dlb.problems.synthetic()).replace(rho=rho)
     horizon = T if rho == 0 else 1
-    assert as_epochs(dlb.batch_exp3(bounds).epochs, horizon).lengths[0] == 1
+    assert dlb.batch_exp3(bounds).prepare(horizon, np.eye(3)).epochs == 1
 
 
 # --- the policy's functions by themselves: p is read off the uniforms at which the arm changes -----
@@ -105,7 +112,7 @@ def test_the_estimates_of_rewards_are_unbiased(factory, batch):
     """
     problem, gamma, count = dlb.problems.synthetic(), 0.3, 10
     bounds = dlb.Bounds.of(problem)
-    xi = loops.reward_range(told(bounds))
+    xi = loops.reward_range(fields_of(bounds))
     policy = factory(bounds, gamma=gamma, **({"batch": batch} if batch > 1 else {}))
     rng = np.random.default_rng(0)
     pays = rng.uniform(-2 * xi, 2 * xi, count)  # y of each arm, if drawn

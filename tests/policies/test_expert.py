@@ -24,7 +24,7 @@ CASES = {
 def test_the_budget_is_shared_in_proportion_within_limits(actions, spend, allocation):
     paper = dlb.problems.real_world()
     problem = paper if actions is None else dlb.Problem(paper.system, actions)
-    played = np.asarray(dlb.expert(problem, spend=spend).arms)
+    played = dlb.expert(problem, spend=spend).prepare(1, problem.actions.vertices).arms
     np.testing.assert_allclose(played, [allocation], atol=1e-12)
     assert problem.actions.contains(played[0])
 
@@ -34,7 +34,7 @@ def test_the_expert_of_the_paper(make):
     """(.003, .497, 1), which spends the whole budget; Bing's limit is met, the rest is shared."""
     problem = make()
     policy = dlb.expert(problem)
-    action = np.asarray(policy.arms)[0]
+    action = policy.prepare(1, problem.actions.vertices).arms[0]
     np.testing.assert_allclose(action, [0.003, 0.497, 1.0], atol=5e-4)
     assert action[0] / action[1] == pytest.approx(1641952 / 259591273, rel=1e-12)
     assert action.sum() == pytest.approx(1.5, rel=1e-12)

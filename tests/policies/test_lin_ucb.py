@@ -14,10 +14,10 @@ def test_lin_ucb_plays_as_the_loop_does(problem):
     rng = np.random.default_rng(0)
     noise = dlb.Noise(0.1 * rng.normal(size=(1, T, 3)), 0.1 * rng.normal(size=(1, T)))
     bounds = dlb.Bounds.of(problem)
-    told = {name: float(getattr(bounds, name)) for name in type(bounds).__dataclass_fields__}
+    fields = {name: float(getattr(bounds, name)) for name in type(bounds).__dataclass_fields__}
     lam, delta = np.log(T), 1 / T
     run = algorithm1(
-        model_of(problem), [1] * T, lambda s: radius(told, lam, delta, 3, s, bias=False), lam,
+        model_of(problem), [1] * T, lambda s: radius(fields, lam, delta, 3, s, bias=False), lam,
         noise.state[0], noise.reward[0],
     )  # fmt: skip
     result = dlb.simulate(

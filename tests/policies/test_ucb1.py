@@ -6,7 +6,7 @@ import pytest
 import dlbjax as dlb
 from tests import baseline_oracles as loops
 from tests.oracles import model_of
-from tests.policies.replay import PROBLEMS, assert_agrees, noise_for, told
+from tests.policies.replay import PROBLEMS, assert_agrees, fields_of, noise_for
 
 T, K = 6000, 10
 
@@ -16,7 +16,7 @@ T, K = 6000, 10
 def test_ucb1_plays_as_the_loop_does(make, scale):
     problem = make()
     bounds = dlb.Bounds.of(problem)
-    width = 4 * loops.reward_range(told(bounds)) if scale is None else scale
+    width = 4 * loops.reward_range(fields_of(bounds)) if scale is None else scale
 
     def loop(seed, eps, eta):
         return loops.ucb1(model_of(problem), width, eps, eta)

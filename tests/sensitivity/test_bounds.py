@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import dlbjax as dlb
-from dlbjax import powers, theory
+from dlbjax import theory
+from dlbjax.model import powers
 from tests.sensitivity.oracles import differences, world
 
 D, ROUNDS, HORIZON = 3, 1000, 20
@@ -15,16 +16,16 @@ NAMES = ("Theta", "Omega", "B", "U", "X", "Phi", "rho", "sigma")
 def package(p):
     bounds = dlb.Bounds(**{name: p[name] for name in NAMES})
     lam, delta = p["lam"], p["delta"]
-    told = (bounds, lam, delta, D, ROUNDS)
+    given = (bounds, lam, delta, D, ROUNDS)
     return {
         "radius": theory.confidence_radius(bounds, lam, delta, ROUNDS, p["V"]),
         "printed radius": theory.confidence_radius(
             bounds, lam, delta, ROUNDS, p["V"], printed=True
         ),
-        "beta": theory.beta(*told),
-        "offline": theory.offline_regret_bound(*told),
-        "gap": theory.gap_regret_bound(*told, p["gap"]),
-        "expected": theory.expected_regret_bound(*told),
+        "beta": theory.beta(*given),
+        "offline": theory.offline_regret_bound(*given),
+        "gap": theory.gap_regret_bound(*given, p["gap"]),
+        "expected": theory.expected_regret_bound(*given),
         "difference": theory.regret_difference(bounds),
         "difference from x1": theory.regret_difference(bounds, p["x1"]),
         "constant gap": theory.constant_gap(bounds, HORIZON, p["x1"]),
@@ -102,7 +103,7 @@ def norm2(M):
     return np.sqrt(np.linalg.eigvalsh(M.T @ M).max())
 
 
-def told(w, U):
+def tightest(w, U):
     """The tightest bounds, with ‖A^τ‖ρ̄^{−τ} looked at for every τ < 60."""
     power, Phi = np.eye(len(w["A"])), 1.0
     for _ in range(60):
@@ -139,7 +140,7 @@ def test_gradients_through_bounds_of_a_problem(monkeypatch):
         return {"Phi": bounds.Phi, "sigma": bounds.sigma, "expected": expected}
 
     def theirs(w):
-        bounds = told(w, np.sqrt(1.25))  # the norm of (1, ½, 0)
+        bounds = tightest(w, np.sqrt(1.25))  # the norm of (1, ½, 0)
         return {name: (bounds | by_hand(bounds | settings))[name] for name in BOUNDS_OF}
 
     slopes = gradients(ours, BOUNDS_OF)
@@ -148,7 +149,7 @@ def test_gradients_through_bounds_of_a_problem(monkeypatch):
         w, _ = world(seed)
         noise = np.diag([0.2, 0.3, 0.5]) + 0.01
         w |= {"state_noise": noise, "reward_noise": np.array(0.1), "rho_bar": np.array(0.85)}
-        attained += told(w, 1.0)["Phi"] > 1.01
+        attained += tightest(w, 1.0)["Phi"] > 1.01
         with jax.enable_x64(True):
             exact = slopes(w)
         for (bound, by), numeric in differences(theirs, w).items():

@@ -5,7 +5,6 @@ import pytest
 
 import dlbjax as dlb
 from dlbjax.sensitivity.differences import _largest_agreeing, regret_slope
-from dlbjax.sensitivity.exploration import scaled_dynlin_ucb
 
 PROBLEM = dlb.problems.synthetic(sigma=0.1)
 
@@ -33,7 +32,7 @@ def test_slope_and_error_are_those_of_the_seeds():
     bounds = dlb.Bounds.of(PROBLEM)
 
     def at(x):
-        return PROBLEM, scaled_dynlin_ucb(bounds, 3, 1000, scale=np.exp(x))
+        return PROBLEM, dlb.dynlin_ucb(bounds, scale=np.exp(x))
 
     found = regret_slope(at, 0.1, [0.2, 0.05], horizon=1000, seeds=20)
     assert found.steps.tolist() == [0.05, 0.2]
@@ -55,7 +54,7 @@ def test_the_largest_step_is_taken_that_no_smaller_one_contradicts():
     assert _largest_agreeing(np.array([7.0]), errors[:1]) == 0
 
 
-def test_a_parameter_that_changes_the_epochs_is_refused():
+def test_a_parameter_that_changes_the_epochs_is_rejected():
     def at(rho_bar):
         return PROBLEM, dlb.dynlin_ucb(dlb.Bounds.of(PROBLEM, rho_bar))
 
@@ -69,10 +68,11 @@ def test_a_parameter_that_changes_the_epochs_is_refused():
         ({"step": 0.0}, "step must be a number above 0"),
         ({"step": []}, "step must be a number above 0"),
         ({"seeds": 1}, "seeds must be a whole number >= 2"),
+        ({"horizon": 0}, "horizon must be a whole number >= 1"),
         ({"at": lambda x: PROBLEM}, r"at\(x\) must return a \(Problem, Policy\)"),
     ],
 )
-def test_refuses_what_cannot_be_used(change, message):
+def test_invalid_arguments_are_rejected(change, message):
     given = {"at": nobody_learns, "value": 0.5, "step": 0.01, "horizon": 100} | change
     with pytest.raises(ValueError, match=message):
         regret_slope(**given)

@@ -6,6 +6,7 @@ import pytest
 
 import dlbjax as dlb
 from dlbjax import sensitivity
+from dlbjax.model.problem import best_index
 from tests.sensitivity.oracles import HORIZON, differences, quantities, world
 
 FIELDS = ("A", "B", "omega", "theta", "x1")
@@ -101,7 +102,7 @@ def test_at_a_tie_the_gradient_is_that_of_the_first_vertex():
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
 def test_ties_are_relative_to_the_size_of_rewards(scale):
     system = dlb.System([[0.0]], [[0.0, 0.0]], [0.0], [scale, scale * (1 - 1e-14)])
-    assert dlb.problem.best_index(np.eye(2)[::-1] @ system.h) == 0
+    assert best_index(np.eye(2)[::-1] @ system.h) == 0
     apart = dlb.System([[0.0]], [[0.0, 0.0]], [0.0], [scale, scale * (1 - 1e-6)])
     assert sensitivity.margin(apart, np.eye(2)[::-1]) == pytest.approx(1e-6 * scale)
 

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import dlbjax as dlb
-from dlbjax.epochs import growing_epochs
-from dlbjax.sensitivity.exploration import scaled_dynlin_ucb
-from dlbjax.sensitivity.relaxation import Parameters, draw, gradients, stretch
-from dlbjax.sensitivity.relaxed import _prepare, _refuse_explosion, relaxed_gradient, relaxed_regret
+from dlbjax.policies.dynlin_ucb import epoch_lengths
+from dlbjax.sensitivity.relaxation import Parameters, draw, gradients, stretches
+from dlbjax.sensitivity.relaxed import _prepare, _reject_explosion, relaxed_gradient, relaxed_regret
 from tests.oracles import random_stable
 
 T, RUNS = 300, 8
@@ -40,8 +39,8 @@ def regret(parameters=HERE, **options):
 
 def test_a_cold_policy_is_algorithm_1_run_for_run():
     """The normals are those of `simulate`, so that every run is the same run; the last epoch is cut."""
-    assert growing_epochs(0.6, T).rounds > T
-    policy = scaled_dynlin_ucb(BOUNDS, 2, T, lam=2.0, scale=0.3)
+    assert epoch_lengths(0.6, T).rounds > T
+    policy = dlb.dynlin_ucb(BOUNDS, lam=2.0, scale=0.3)
     true = dlb.simulate(PROBLEM, policy, T, RUNS, rounds=[T], record=("actions",))
     assert len(np.unique(true.actions)) > 1, "nothing was decided"
     np.testing.assert_allclose(regret(temperature=1e-9), true.expected_regret[:, -1], rtol=1e-9)
@@ -80,7 +79,7 @@ def soft_algorithm1(system, vertices, lengths, beta, lam, heat, normals):
 def test_agrees_with_a_loop_over_rounds():
     with jax.enable_x64(True):
         normals = np.asarray(draw(RUNS, T))
-    table = growing_epochs(0.6, T)
+    table = epoch_lengths(0.6, T)
     lengths = np.repeat(table.lengths, table.counts)
     done = np.cumsum(lengths) - lengths
     lengths[-1] = T - done[-1]
@@ -138,7 +137,7 @@ def test_standard_errors_are_those_of_the_runs(gradient):
 
 def test_a_map_over_systems_equals_a_loop():
     systems = [problem_without_ties(seed).system for seed in (1, 2, 3)]
-    epochs = growing_epochs(0.6, T)
+    epochs = epoch_lengths(0.6, T)
 
     def one(system):
         return relaxed_regret(
@@ -164,21 +163,21 @@ def test_the_zero_action_and_no_noise_have_finite_derivatives():
 
 
 @pytest.mark.parametrize("value", [1e200, np.inf, np.nan])
-def test_derivatives_that_explode_are_refused(value):
+def test_derivatives_that_overflow_are_rejected(value):
     with pytest.raises(FloatingPointError, match=r"at temperature 0\.1; raise it"):
-        _refuse_explosion(HERE._replace(lam=np.array([1.0, value])), 0.1)
+        _reject_explosion(HERE._replace(lam=np.array([1.0, value])), 0.1)
 
 
 @pytest.mark.parametrize(("horizon", "rho_bar"), [(1, 0.5), (2, 0.0), (997, 0.0), (1000, 0.9)])
 def test_stretches_hold_every_epoch_once_and_end_at_the_horizon(horizon, rho_bar):
-    epochs = growing_epochs(rho_bar, horizon)
-    table, most = stretch(epochs, horizon)
+    epochs = epoch_lengths(rho_bar, horizon)
+    table, most = stretches(epochs, horizon)
     lengths = np.repeat(epochs.lengths, epochs.counts)
     lengths[-1] -= lengths.sum() - horizon
-    np.testing.assert_array_equal(np.repeat(table.length, table.count), lengths)
+    np.testing.assert_array_equal(np.repeat(table.length, table.epochs), lengths)
     done = np.cumsum(lengths) - lengths
     np.testing.assert_array_equal(table.start, done[table.first])
-    assert table.count.max() <= most <= np.sqrt(len(lengths)) + 1
+    assert table.epochs.max() <= most <= np.sqrt(len(lengths)) + 1
 
 
 @pytest.mark.slow
@@ -209,12 +208,12 @@ def test_the_gradient_does_not_keep_every_epoch():
         ({"parameters": PROBLEM}, "parameters must be Parameters"),
     ],
 )
-def test_refuses_what_cannot_be_used(change, message):
+def test_invalid_arguments_are_rejected(change, message):
     with pytest.raises(ValueError, match=message):
         regret(**change)
 
 
-def test_refuses_single_precision_and_a_traced_rate():
+def test_single_precision_and_a_traced_rate_are_rejected():
     with pytest.raises(ValueError, match="traced in float32"):
         jax.grad(lambda lam: regret(HERE._replace(lam=lam)).mean())(2.0)
     with jax.enable_x64(True), pytest.raises(ValueError, match="pass epochs"):

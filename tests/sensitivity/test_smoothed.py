@@ -5,7 +5,6 @@ import pytest
 
 import dlbjax as dlb
 from dlbjax.sensitivity.differences import regret_slope
-from dlbjax.sensitivity.exploration import scaled_dynlin_ucb
 from dlbjax.sensitivity.smoothed import smoothed_gradient
 
 PROBLEM = dlb.problems.synthetic(sigma=0.1)
@@ -20,11 +19,11 @@ def nobody_learns(theta):
 
 
 def learner(logs):
-    return PROBLEM, scaled_dynlin_ucb(BOUNDS, 3, T, lam=np.exp(logs[0]), scale=np.exp(logs[1]))
+    return PROBLEM, dlb.dynlin_ucb(BOUNDS, lam=np.exp(logs[0]), scale=np.exp(logs[1]))
 
 
 def test_a_linear_regret_has_its_gradient_without_error():
-    """R = T⟨h, u* − u⟩ + transient: in θ the gradient is T(u* − u), whatever the directions are."""
+    """R = T⟨h, u* − u⟩ + transient: in θ the gradient is T(u* − u), with any directions."""
     found = smoothed_gradient(
         nobody_learns, [0.0, 0.5, 0.1], [0.01, 0.02, 0.01], horizon=500, directions=5, seeds=2
     )
@@ -62,7 +61,7 @@ def directions_decide(x):
 
 
 def both_decide(x):
-    return PROBLEM, scaled_dynlin_ucb(BOUNDS, 3, 50, lam=np.exp(x[0]), scale=0.3)
+    return PROBLEM, dlb.dynlin_ucb(BOUNDS, lam=np.exp(x[0]), scale=0.3)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +69,7 @@ def both_decide(x):
     [(seeds_decide, 0.5, 0.1), (directions_decide, 0.55, 0.02), (both_decide, 1.0, 0.3)],
 )
 def test_the_standard_error_is_that_of_repetitions(at, value, width):
-    """Spread of 40 repetitions against what they say themselves.
+    """Spread of 40 repetitions against the standard errors they state.
 
     A sample deviation of 40 is within 45 % of the truth but for 1 in 10 000; the standard error may be up to
     √2 too large, never systematically too small.
@@ -99,7 +98,7 @@ def test_the_standard_error_is_that_of_repetitions(at, value, width):
          "changes the policy's epochs"),
     ],
 )  # fmt: skip
-def test_refuses_what_cannot_be_used(change, message):
+def test_invalid_arguments_are_rejected(change, message):
     given = {"at": learner, "values": [1.0, 0.0], "width": 0.1, "horizon": T} | change
     with pytest.raises(ValueError, match=message):
         smoothed_gradient(**given)

@@ -120,7 +120,7 @@ def test_a_kink_is_reported_from_both_sides():
 
 
 def test_rounding_does_not_end_a_tie():
-    """Both vertices lead to x̄ = 0.06, and rounding tells them apart: A and ω move both alike."""
+    """Both vertices lead to x̄ = 0.06, apart by rounding only: A and ω move both alike."""
     system = dlb.System([[0.5]], [[0.1, 0.2]], [1.0], [0.0, 0.0])
     vertices = np.array([[0.3, 0.0], [0.1, 0.1]])
     assert np.ptp(vertices @ system.B[0]) > 0

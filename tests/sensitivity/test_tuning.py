@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dlbjax as dlb
-from dlbjax.epochs import growing_epochs
+from dlbjax.policies.dynlin_ucb import epoch_lengths
 from dlbjax.sensitivity.tuning import Tuned, random_problems, tune, validate
 
 T = 300
@@ -44,7 +44,7 @@ def test_validation_plays_the_tuned_constants_and_the_papers():
     tuned, problems = paper_as_tuned(lam=2.0, scale=0.4, extra=3), random_problems(2, seed=2)
     found = validate(tuned, problems, seeds=3)
     bounds = dlb.Bounds.of(problems[1], 0.5)
-    lengths = np.repeat(*growing_epochs(0.5, T, extra=3))
+    lengths = np.repeat(*epoch_lengths(0.5, T, extra=3))
     done = np.cumsum(lengths) - lengths
     beta = 0.4 * dlb.theory.beta(bounds, 2.0, 1 / T, 3, done, printed=True)
     policies = {
@@ -60,7 +60,7 @@ def test_validation_of_the_same_constants_finds_no_difference():
     np.testing.assert_array_equal(found.paper, found.tuned)
     assert found.ratio == 1.0
     assert len(found.worse) == 0
-    assert "no gain" in found.verdict
+    assert "no significant gain" in found.verdict
 
 
 def test_validation_says_when_the_gain_does_not_carry_over():
@@ -85,7 +85,7 @@ def test_validation_says_when_the_gain_does_not_carry_over():
         ({"learning_rate": 0.0}, "learning_rate must be > 0.0"),
     ],
 )
-def test_refuses_what_cannot_be_used(change, message):
+def test_invalid_arguments_are_rejected(change, message):
     given = {"problems": random_problems(2), "horizon": T, "rho_bar": 0.5} | change
     with pytest.raises(ValueError, match=message):
         tune(**given)

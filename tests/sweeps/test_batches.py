@@ -1,4 +1,4 @@
-"""How a sweep falls into batches, and how writers claim them."""
+"""Batches of a sweep, and how writers claim them."""
 
 import errno
 
@@ -50,7 +50,7 @@ def test_work_is_claimed_by_one_at_a_time(tmp_path):
         assert again
 
 
-def test_who_waited_for_a_file_that_is_gone_has_no_claim(tmp_path, monkeypatch):
+def test_a_lock_file_that_was_removed_meanwhile_is_no_claim(tmp_path, monkeypatch):
     path = tmp_path / "a.lock"
 
     def lock_after_another_had_it(*_):
@@ -61,11 +61,11 @@ def test_who_waited_for_a_file_that_is_gone_has_no_claim(tmp_path, monkeypatch):
         assert not mine
 
 
-def test_where_files_cannot_be_locked_a_sweep_is_refused(tmp_path, monkeypatch):
-    def refuse(*_):
+def test_where_files_cannot_be_locked_it_raises(tmp_path, monkeypatch):
+    def fail(*_):
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr("fcntl.flock", refuse)
+    monkeypatch.setattr("fcntl.flock", fail)
     with (
         pytest.raises(OSError, match=r"files here cannot be locked \(No locks available\)"),
         claimed(tmp_path / "a.lock"),

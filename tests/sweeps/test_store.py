@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import dlbjax as dlb
-from dlbjax._archive import read_archive, write_archive
-from dlbjax.result import REGRETS
+from dlbjax.common.archive import read_archive, write_archive
+from dlbjax.results.result import REGRETS
 
 PROBLEMS = {"quiet": dlb.problems.synthetic(0.01), "a / strange: näme": dlb.problems.synthetic(0.5)}
 POLICIES = {
@@ -92,13 +92,13 @@ def test_xarray_has_labelled_axes(folder):
         store.to_xarray()
 
 
-def test_labels_that_are_not_there_are_refused_with_a_hint(folder):
+def test_unknown_labels_are_rejected_with_a_hint(folder):
     store = dlb.Store(folder)
     with pytest.raises(ValueError, match=r"there is no problem 'queit' here, did you mean quiet\?"):
         store.result("queit", "myopic")
     with pytest.raises(ValueError, match="there is no policy 'x' here"):
         store.to_pandas(policy="x")
-    with pytest.raises(ValueError, match="there are 4 of them; choose one, such as problem="):
+    with pytest.raises(ValueError, match="there are 4 series; choose one, such as problem="):
         store.result()
     with pytest.raises(ValueError, match="there are several problems; choose one"):
         store.results()
@@ -158,7 +158,7 @@ def test_overlapping_shards_count_once(copy):
         ("store.json", lambda data: b'{"format": 2}', "has format 2"),
     ],
 )
-def test_damage_is_named_and_not_mended_behind_the_users_back(name, damage, message, copy):
+def test_damaged_files_are_named_and_left_unchanged(name, damage, message, copy):
     [path] = copy.glob(name)
     path.write_bytes(damage(path.read_bytes()))
     before = path.read_bytes()
@@ -179,7 +179,7 @@ def test_damage_is_named_and_not_mended_behind_the_users_back(name, damage, mess
         ({"expected_regret": np.zeros((1, 4, 3))}, "does not have shape"),
     ],
 )
-def test_forged_shards_are_refused(change, message, copy):
+def test_shards_with_inconsistent_arrays_are_rejected(change, message, copy):
     [path] = copy.glob("quiet*/[0-9]*.npz")
     header, arrays = read_archive(path, "a shard")
     header.pop("format")
@@ -195,7 +195,7 @@ def test_other_folders_are_left_alone(tmp_path):
     with pytest.raises(ValueError, match="is not a store of results"):
         dlb.Store(tmp_path)
     (tmp_path / "thesis.tex").touch()
-    with pytest.raises(ValueError, match=r"other things in it, such as thesis\.tex"):
+    with pytest.raises(ValueError, match=r"other files in it, such as thesis\.tex"):
         dlb.sweep(PROBLEMS, dlb.myopic, T, 2, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
     with pytest.raises(OSError):
@@ -204,9 +204,9 @@ def test_other_folders_are_left_alone(tmp_path):
 
 def test_about_json_can_be_read_by_people(copy):
     [about] = copy.glob("quiet*/about.json")
-    told = json.loads(about.read_text())
-    assert (told["problem"], told["policy"], told["rounds"]) == ("quiet", "myopic", ROUNDS)
-    assert told["config"]["versions"]["dlbjax"] == dlb.__version__
+    found = json.loads(about.read_text())
+    assert (found["problem"], found["policy"], found["rounds"]) == ("quiet", "myopic", ROUNDS)
+    assert found["config"]["versions"]["dlbjax"] == dlb.__version__
 
 
 def test_a_store_stays_where_it_was_opened(copy, monkeypatch):

@@ -1,4 +1,4 @@
-"""Sweeps: what they compute, what they do not compute again, and what several of them do at once."""
+"""Sweeps: what they compute, what they do not compute again, and how several share the work."""
 
 import multiprocessing
 import os
@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import dlbjax as dlb
-from dlbjax.engine import passes
-from dlbjax.result import REGRETS
+from dlbjax.engine import pool
+from dlbjax.results.result import REGRETS
 from dlbjax.sweeps import batches
 from dlbjax.sweeps import run as module
 from tests.sweeps import killed
@@ -28,20 +28,17 @@ T = 400
 
 @pytest.fixture
 def computed(monkeypatch):
-    """Runs that are computed, as (problem, policy, point, seed)."""
-    seen = []
-    plain = module.run_together
+    """Seeds of the runs that are computed, except for those that a checkpoint holds completely."""
+    seeds = []
+    drive = pool.drive
 
-    def counting(entries, settings, *rest):
-        labels = {id(problem): label for label, problem in PROBLEMS.items()}
-        for entry in entries:
-            for point in entry.grid.axes["point"]:
-                for seed in settings.seeds:
-                    seen.append((labels[id(entry.problem)], entry.label, int(point), int(seed)))
-        return plain(entries, settings, *rest)
+    def drive_and_count(group, settings, numbers, width, device, progress):
+        if progress is None or progress.segments < group.size:
+            seeds.extend(settings.seeds[numbers % len(settings.seeds)].tolist())
+        return drive(group, settings, numbers, width, device, progress)
 
-    monkeypatch.setattr(module, "run_together", counting)
-    return seen
+    monkeypatch.setattr(pool, "drive", drive_and_count)
+    return seeds
 
 
 def assert_same(store, problem, policy, seeds):
@@ -60,10 +57,10 @@ def assert_same(store, problem, policy, seeds):
 
 def test_a_sweep_gives_what_simulate_gives(tmp_path, computed):
     store = dlb.sweep(PROBLEMS, POLICIES, T, 6, tmp_path / "a")
+    assert len(computed) == 2 * 5 * 6
     for problem in PROBLEMS:
         for policy in POLICIES:
             assert_same(store, problem, policy, 6)
-    assert len(computed) == len(set(computed)) == 2 * 5 * 6
     assert list(store.work.iterdir()) == []
     assert list((tmp_path / "a").rglob("*.part")) == []
 
@@ -71,26 +68,25 @@ def test_a_sweep_gives_what_simulate_gives(tmp_path, computed):
 def test_small_batches_give_the_same(tmp_path, monkeypatch, computed):
     monkeypatch.setattr(module, "runs_that_fit", lambda *_: 4)
     store = dlb.sweep(PROBLEMS, POLICIES, T, 6, tmp_path)
+    assert len(computed) == 2 * 5 * 6
     assert_same(store, "loud", "DynLin-UCB", 6)
-    assert len(computed) == len(set(computed)) == 2 * 5 * 6
 
 
 def test_only_what_is_new_is_computed(tmp_path, computed):
     quiet, one = {"quiet": PROBLEMS["quiet"]}, {"myopic": dlb.myopic}
     dlb.sweep(quiet, one, T, 5, tmp_path)
-    first = len(computed)
-    assert first == 5
+    assert computed == [0, 1, 2, 3, 4]
     dlb.sweep(quiet, one, T, 5, tmp_path)
-    assert len(computed) == first
-    dlb.sweep(quiet, one, T, [2, 9, 4, 7], tmp_path)  # some seeds more
-    assert [run[-1] for run in computed[first:]] == [9, 7]
-    store = dlb.sweep(PROBLEMS, POLICIES, T, 6, tmp_path)  # a problem, a policy, a seed
-    assert len(computed) == len(set(computed)) == 2 * 5 * 6 + 2
+    assert len(computed) == 5
+    dlb.sweep(quiet, one, T, [2, 9, 4, 7], tmp_path)  # more seeds
+    assert computed[5:] == [9, 7]
+    store = dlb.sweep(PROBLEMS, POLICIES, T, 6, tmp_path)  # another problem, policy and seed
+    assert len(computed) == 2 * 5 * 6 + 2
     assert_same(store, "loud", "DynLin-UCB", 6)
     assert_same(store, "quiet", "myopic", [0, 1, 2, 3, 4, 5, 7, 9])
 
 
-def test_two_writers_divide_the_work(tmp_path, monkeypatch, computed):
+def test_three_writers_divide_the_work(tmp_path, monkeypatch, computed):
     monkeypatch.setattr(module, "runs_that_fit", lambda *_: 6)
     monkeypatch.setattr(module, "_PATIENCE", 0.01)
     stores = []
@@ -103,12 +99,12 @@ def test_two_writers_divide_the_work(tmp_path, monkeypatch, computed):
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(computed) == len(set(computed)) == 2 * 5 * 6
-    for store in stores:  # each has everything when it returns
+    assert len(computed) == 2 * 5 * 6
+    for store in stores:  # each has all runs when it returns
         assert_same(store, "loud", "myopic", 6)
 
 
-def test_what_another_writer_holds_is_waited_for(tmp_path, monkeypatch, computed):
+def test_a_batch_that_another_writer_has_claimed_is_waited_for(tmp_path, monkeypatch, computed):
     waits = []
     store = module.Store.make(tmp_path)
     dlb.sweep({"quiet": PROBLEMS["quiet"]}, dlb.myopic, T, 1, tmp_path)
@@ -129,9 +125,7 @@ def test_what_another_writer_holds_is_waited_for(tmp_path, monkeypatch, computed
 
 
 @pytest.mark.parametrize("kill_at", ["draft", "unlink", "publish"])
-def test_a_writer_that_dies_while_it_writes_leaves_nothing_half_done(
-    kill_at, tmp_path, monkeypatch, computed
-):
+def test_what_a_writer_had_computed_when_it_died_is_used(kill_at, tmp_path, monkeypatch, computed):
     """A batch with two series: one shard in its place and the other not."""
     both = {"myopic": dlb.myopic, "clairvoyant": dlb.clairvoyant}
     quiet = {"quiet": PROBLEMS["quiet"]}
@@ -153,9 +147,9 @@ def test_a_writer_that_dies_while_it_writes_leaves_nothing_half_done(
         patch.setattr(owner, name, die_at_the_second)
         with pytest.raises(SystemExit):
             dlb.sweep(quiet, both, T, 3, tmp_path)
-    with monkeypatch.context() as patch:
-        patch.setattr(passes, "_advance", None)  # everything was computed: nothing is again
-        store = dlb.sweep(quiet, both, T, 3, tmp_path)
+    assert len(computed) == 6
+    store = dlb.sweep(quiet, both, T, 3, tmp_path)
+    assert len(computed) == 6
     assert_same(store, "quiet", "myopic", 3)
     assert len(store.result("quiet", "clairvoyant").seeds) == 3
     assert list(store.work.iterdir()) == []
@@ -176,7 +170,7 @@ def one_point(problem):
         ({"policies": {"myopic": one_point}}, "other axes"),
     ],
 )
-def test_a_label_stands_for_one_thing(change, message, tmp_path):
+def test_a_label_cannot_be_used_for_something_else(change, message, tmp_path):
     asked = {"problems": {"quiet": PROBLEMS["quiet"]}, "policies": {"myopic": dlb.myopic},
              "horizon": T, "seeds": 2, "store": tmp_path}  # fmt: skip
     dlb.sweep(**asked)
@@ -199,7 +193,7 @@ def test_a_label_stands_for_one_thing(change, message, tmp_path):
         ({"checkpoint_every": "often"}, "checkpoint_every must"),
     ],
 )
-def test_wrong_arguments_are_refused_before_a_folder_is_made(change, message, tmp_path):
+def test_wrong_arguments_are_rejected_before_a_folder_is_made(change, message, tmp_path):
     asked = {"problems": PROBLEMS, "policies": dlb.myopic, "horizon": T, "seeds": 2}
     with pytest.raises(ValueError, match=message):
         dlb.sweep(**asked | change, store=tmp_path / "a")
@@ -214,23 +208,23 @@ def broken(problem):
     )
 
 
-def test_a_policy_that_fails_does_not_take_the_others_with_it(tmp_path, computed):
+def test_the_other_policies_are_kept_when_one_fails(tmp_path, computed):
     policies = {"myopic": dlb.myopic, "mine": broken, "clairvoyant": dlb.clairvoyant}
     quiet = {"quiet": PROBLEMS["quiet"]}
-    with pytest.raises(FloatingPointError, match=r"became NaN .*All that did not fail is in"):
+    with pytest.raises(FloatingPointError, match=r"became NaN .*All runs that did not fail are in"):
         dlb.sweep(quiet, policies, T, 3, tmp_path)
     store = dlb.Store(tmp_path)
     assert list(store.results("quiet")) == ["clairvoyant", "myopic"]
     assert_same(store, "quiet", "myopic", 3)
     assert list(store.work.iterdir()) == []
     before = len(computed)
-    repaired = policies | {"mine": dlb.myopic}  # under the same label, which has no runs yet
-    assert len(dlb.sweep(quiet, repaired, T, 3, tmp_path).result("quiet", "mine").seeds) == 3
+    corrected = policies | {"mine": dlb.myopic}  # under the same label, which has no runs yet
+    assert len(dlb.sweep(quiet, corrected, T, 3, tmp_path).result("quiet", "mine").seeds) == 3
     assert len(computed) == before + 3
 
 
-def test_of_two_sweeps_that_begin_at_once_with_one_label_one_is_refused(tmp_path, monkeypatch):
-    """The second looks for the first's description before it is written."""
+def test_of_two_sweeps_that_begin_at_once_with_one_label_one_is_rejected(tmp_path, monkeypatch):
+    """The second looks for the first's description before that is written."""
     folder = tmp_path / "store"
     arguments = ({"myopic": dlb.myopic}, T, 2, folder)
     plain, first = module.Store.add, []
@@ -247,8 +241,9 @@ def test_of_two_sweeps_that_begin_at_once_with_one_label_one_is_refused(tmp_path
 
 
 @pytest.mark.slow
-def test_twenty_kills_change_nothing_and_little_is_computed_again(tmp_path):
-    """A process that saves stretch by stretch dies after a random number of them, twenty times."""
+@pytest.mark.parametrize("kills", [4, pytest.param(20, marks=pytest.mark.evidence)])
+def test_kills_change_nothing_and_little_is_computed_again(kills, tmp_path):
+    """A process that saves every stretch is killed after a random number of them, several times."""
     rng = np.random.default_rng(5)
     log, folder = tmp_path / "log", tmp_path / "store"
     log.touch()
@@ -263,7 +258,7 @@ def test_twenty_kills_change_nothing_and_little_is_computed_again(tmp_path):
         child.start()
         return child
 
-    for _ in range(20):
+    for _ in range(kills):
         last, child = stretches() + int(rng.integers(1, 6)), start()
         while child.is_alive() and stretches() < last:
             time.sleep(0.002)
@@ -281,5 +276,5 @@ def test_twenty_kills_change_nothing_and_little_is_computed_again(tmp_path):
             np.testing.assert_array_equal(one.regret(kind), other.regret(kind))
     assert list(store.work.iterdir()) == []
     done = log.read_text().splitlines()
-    # Two workers, each with a stretch under way and one that is not yet saved.
-    assert 0 < len(done) - len(set(done)) <= 20 * 2 * 2
+    # Two workers, each with a stretch that is being saved and one that is not saved yet.
+    assert len(done) - len(set(done)) <= kills * 2 * 2

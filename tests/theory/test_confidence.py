@@ -52,7 +52,7 @@ def test_radius_can_be_differentiated():
     np.testing.assert_allclose(slope, (at(0.6 + 1e-6) - at(0.6 - 1e-6)) / 2e-6, rtol=1e-7)
 
 
-def test_without_dynamics_told_the_mended_radius_is_infinite():
+def test_at_rate_zero_the_corrected_radius_is_infinite():
     """At ρ̄ = 0 epochs are one round long, and their bias never decays."""
     assert dlb.theory.beta(BOUNDS.replace(rho=0.0), 0.5, 0.1, 3, 40) == np.inf
     assert np.isfinite(dlb.theory.beta(BOUNDS.replace(rho=0.0), 0.5, 0.1, 3, 40, printed=True))
@@ -65,12 +65,12 @@ def test_the_printed_theorem_is_false(rho, ratio):
     problem = dlb.Problem(system, dlb.actions.finite(np.eye(2)))
     bounds = dlb.Bounds.of(problem, rho)
     policy = dlb.dynlin_ucb(bounds, 14.0)
-    printed, mended = (
+    printed, corrected = (
         paper_ratios(problem, policy, bounds, 1e-6, 400, 1, printed=printed)[0]
         for printed in (True, False)
     )
     np.testing.assert_allclose(printed, ratio, atol=2e-3)
-    assert mended < 0.1
+    assert corrected < 0.1
     # So does the printed radius with one more round of persistence.
     longer = dlb.dynlin_ucb(bounds, 14.0, epochs=[2] * 99 + [3] * 200)
     assert paper_ratios(problem, longer, bounds, 1e-6, 400, 1, printed=True)[0] < 1
@@ -94,14 +94,14 @@ LOUD = {
 
 
 def assert_covers(ratios, delta):
-    """Violations ≤ δ: refused if a rate of δ would give as many with probability below 1e-6."""
+    """Violations ≤ δ: rejected if a rate of δ would give as many with probability below 1e-6."""
     violations = int(np.sum(ratios > 1))
     assert stats.binom.sf(violations - 1, len(ratios), delta) > 1e-6, f"{violations} violations"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("problem", LOUD.values(), ids=LOUD)
-def test_the_mended_radius_covers(problem):
+def test_the_corrected_radius_covers(problem):
     bounds = dlb.Bounds.of(problem)
     policy = dlb.dynlin_ucb(bounds, 1.0, 0.05)
     assert_covers(paper_ratios(problem, policy, bounds, 0.05, 500, 10_000), 0.05)

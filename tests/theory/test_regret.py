@@ -1,4 +1,4 @@
-"""Bounds on regret: their formulas by hand, and what is measured on the right side of them."""
+"""Regret bounds: their formulas by hand, and measured regret on the right side of them."""
 
 import itertools
 
@@ -35,7 +35,7 @@ def test_formulas(printed, divide):
     np.testing.assert_allclose(expected, offline + 0.1 * T * 2 * c2 * 1.2 + apart, rtol=1e-12)
 
 
-def test_what_no_action_can_exceed_stands_in_for_a_small_width():
+def test_a_small_width_is_replaced_by_the_largest_value():
     """The printed bound is broken by the first round where β < |J|: here they differ by 2."""
     problem = dlb.Problem(
         dlb.System([[0.0]], [[0.0]], [0.0], [1.0]), dlb.actions.finite([[-1.0], [1.0]])
@@ -94,7 +94,7 @@ def test_the_lemma_is_attained():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("d", "rho"), [(1, 0.9), (2, 0.5)])
-def test_nobody_beats_the_lower_bound_on_average_over_the_hard_instances(d, rho):
+def test_no_policy_beats_the_lower_bound_on_average_over_the_hard_instances(d, rho):
     """Five standard errors below the bound: a false alarm has probability 3e-7 a policy."""
     T, runs = 2000, 256
     makers = {
@@ -129,7 +129,7 @@ def test_lower_bound_and_its_conditions():
 
 
 @pytest.mark.parametrize(
-    ("call", "says"),
+    ("call", "message"),
     [
         (lambda: dlb.theory.offline_regret_bound(BOUNDS, 0.0, 0.1, 3, 10), "lam must be > 0"),
         (lambda: dlb.theory.offline_regret_bound(BOUNDS, 1.0, 1.0, 3, 10), "delta must be"),
@@ -158,8 +158,8 @@ def test_lower_bound_and_its_conditions():
         (lambda: dlb.theory.offline_regret_bound(None, 1.0, 0.1, 3, 10), "bounds must be"),
     ],
 )
-def test_wrong_arguments(call, says):
-    with pytest.raises(ValueError, match=says):
+def test_invalid_arguments_are_rejected(call, message):
+    with pytest.raises(ValueError, match=message):
         call()
 
 

@@ -1,0 +1,1 @@
+"""Argument checks, files and digests, used by every other package."""

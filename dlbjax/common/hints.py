@@ -1,0 +1,28 @@
+"""Hints for names and packages that do not exist."""
+
+import difflib
+import importlib
+from collections.abc import Collection
+from typing import Any
+
+
+def hint(wrong: str, possible: Collection[str]) -> str:
+    """End of an error message about a wrong name: the closest match and the possible names.
+
+    >>> hint("Lam", ["lam", "delta"])
+    ', did you mean lam? Possible are lam, delta'
+    """
+    if not possible:
+        return "; it has none"
+    by_lower = {name.lower(): name for name in possible}
+    close = difflib.get_close_matches(wrong.lower(), by_lower, n=1)
+    question = f", did you mean {by_lower[close[0]]}?" if close else "."
+    return f"{question} Possible are {', '.join(possible)}"
+
+
+def optional(package: str) -> Any:
+    """Import an optional package, or raise an ImportError that says how to install it."""
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        raise ImportError(f'this needs {package}: pip install "dlbjax[xarray]"') from None

@@ -1,0 +1,1 @@
+"""The model: systems, action sets, problems, and bounds on them."""

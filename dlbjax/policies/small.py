@@ -1,0 +1,180 @@
+"""Products and searches over a few numbers, written out so that they cost their arithmetic.
+
+For the functions of a policy, which are written for one run and mapped over hundreds. A product with a
+3 × 3 matrix is then a handful of vector operations over the runs. As a `dot` XLA hands it to a library;
+written out term by term it fuses with its neighbours. What that is worth, a one-run Lin-UCB on two
+cores (3 channels, 256 runs), ns per round and run: 390 with `jnp.linalg.inv`, 63 with the inverse
+written out and `@`, 26 with this module.
+"""
+
+from functools import reduce
+from typing import NamedTuple
+
+import jax.numpy as jnp
+
+from dlbjax.common.arrays import Array
+
+_WRITTEN_OUT = 16  # terms; beyond, a contraction pays for itself
+
+
+class Sum(NamedTuple):
+    """A running sum, compensated in float32.
+
+    There 10⁶ terms do not just lose digits: once the sum is 10⁶ times a term, the same part of every
+    term is rounded away, and averages are off by a per cent.
+
+    Attributes:
+      value: the sum.
+      error: what rounding took from the last addition; None in float64.
+    """
+
+    value: Array
+    error: Array | None
+
+    @classmethod
+    def of(cls, value: Array) -> "Sum":
+        """A sum that starts at a value."""
+        return cls(value, jnp.zeros_like(value) if value.dtype == jnp.float32 else None)
+
+    def add(self, term: Array) -> "Sum":
+        """Kahan's summation: what rounding took from the last addition is given to the next."""
+        if self.error is None:
+            return Sum(self.value + term, None)
+        term = term - self.error
+        value = self.value + term
+        return Sum(value, (value - self.value) - term)
+
+
+def matvec(matrix: Array, vector: Array) -> Array:
+    """M x, for M (a, b) and x (b,)."""
+    if vector.shape[0] > _WRITTEN_OUT:
+        return matrix @ vector
+    return _total([matrix[:, i] * vector[i] for i in range(vector.shape[0])])
+
+
+def matmul(one: Array, other: Array) -> Array:
+    """M N, for M (a, b) and N (b, c)."""
+    if other.shape[0] > _WRITTEN_OUT:
+        return one @ other
+    return _total([one[:, i, None] * other[None, i] for i in range(other.shape[0])])
+
+
+def dot(one: Array, other: Array) -> Array:
+    """⟨x, y⟩, for x and y (a,)."""
+    if one.shape[0] > _WRITTEN_OUT:
+        return jnp.sum(one * other)
+    return _total([one[i] * other[i] for i in range(one.shape[0])])
+
+
+def outer(one: Array, other: Array) -> Array:
+    """x yᵀ, for x (a,) and y (b,)."""
+    return one[:, None] * other[None, :]
+
+
+def quadratic_forms(vectors: Array, matrix: Array) -> Array:
+    """uᵀ M u for every row u of vectors (a, b), with a symmetric M (b, b)."""
+    d = matrix.shape[0]
+    if d > _WRITTEN_OUT:
+        return jnp.einsum("ki,ij,kj->k", vectors, matrix, vectors)
+    return _total(
+        [
+            vectors[:, i] * vectors[:, j] * (matrix[i, j] if i == j else 2 * matrix[i, j])
+            for i in range(d)
+            for j in range(i + 1)
+        ]
+    )
+
+
+def inverse(matrix: Array) -> Array:
+    """Inverse of a symmetric positive definite matrix (d, d)."""
+    return inverse_and_log_determinant(matrix)[0]
+
+
+def inverse_and_log_determinant(matrix: Array) -> tuple[Array, Array]:
+    """Inverse and log det of a symmetric positive definite matrix (d, d), by sweeps.
+
+    Such a matrix needs no pivoting, and the pivots' product is its determinant.
+    """
+    d = matrix.shape[0]
+    if d > _WRITTEN_OUT // 2:
+        return jnp.linalg.inv(matrix), jnp.linalg.slogdet(matrix).logabsdet
+    log_determinant = jnp.zeros((), matrix.dtype)
+    lower = {(i, j): matrix[i, j] for i in range(d) for j in range(i + 1)}
+
+    def place(i: int, j: int) -> tuple[int, int]:
+        return max(i, j), min(i, j)
+
+    for k in range(d):
+        others = [i for i in range(d) if i != k]
+        log_determinant = log_determinant + jnp.log(lower[k, k])
+        pivot = 1 / lower[k, k]
+        column = {i: lower[place(i, k)] for i in others}
+        scaled = {i: column[i] * pivot for i in others}
+        for i in others:
+            lower[place(i, k)] = scaled[i]
+            for j in others:
+                if j <= i:
+                    lower[i, j] = lower[i, j] - scaled[i] * column[j]
+        lower[k, k] = -pivot
+    inverted = -jnp.stack([jnp.stack([lower[place(i, j)] for j in range(d)]) for i in range(d)])
+    return inverted, log_determinant
+
+
+def first_best(values: Array) -> Array:
+    """The first index whose value is within 1e-12 of the largest, so that rounding decides nothing.
+
+    Where a value is NaN it is the index after the last, which the simulator rejects.
+    """
+    return first_of(values >= largest(values) - 1e-12)
+
+
+def one_hot(index: Array, count: int) -> Array:
+    """Which of 0..count−1 an index is, (count,)."""
+    return jnp.arange(count, dtype=index.dtype) == index
+
+
+def draw(probabilities: Array, uniform: Array) -> Array:
+    """The first index at which the running sum of probabilities (count,) exceeds a uniform number."""
+    count = probabilities.shape[0]
+    if count > _WRITTEN_OUT:
+        passed = jnp.sum(jnp.cumsum(probabilities) <= uniform, dtype=jnp.int32)
+    else:
+        sums, passed = probabilities[0], jnp.zeros((), jnp.int32)
+        for i in range(1, count):
+            passed = passed + (sums <= uniform).astype(jnp.int32)
+            sums = sums + probabilities[i]
+    return jnp.minimum(passed, count - 1)
+
+
+def total(values: Array) -> Array:
+    """Sum of a vector, or of the rows of a matrix."""
+    if values.shape[0] > _WRITTEN_OUT:
+        return jnp.sum(values, axis=0)
+    return _total([values[i] for i in range(values.shape[0])])
+
+
+def largest(values: Array) -> Array:
+    """Maximum of a vector."""
+    if values.shape[0] > _WRITTEN_OUT:
+        return jnp.max(values)
+    return reduce(jnp.maximum, [values[i] for i in range(values.shape[0])])
+
+
+def first_of(flags: Array) -> Array:
+    """Index of the first flag that is set, their count where none is; flags (count,)."""
+    count = flags.shape[0]
+    # Indices as floats, so that the search fills whole vector registers.
+    if count > _WRITTEN_OUT:
+        index = jnp.arange(count, dtype=jnp.float32)
+        return jnp.min(jnp.where(flags, index, count)).astype(jnp.int32)
+    first = jnp.asarray(count, jnp.float32)
+    for i in reversed(range(count)):
+        first = jnp.where(flags[i], i, first)
+    return first.astype(jnp.int32)
+
+
+def _total(terms: list[Array]) -> Array:
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total

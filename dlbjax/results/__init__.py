@@ -1,0 +1,1 @@
+"""Results: what a simulation reports, how it is kept and drawn."""

@@ -1,0 +1,131 @@
+"""How runs are dealt out to cores and devices, and what happens when one of them fails."""
+
+import logging
+import socket
+import subprocess
+import sys
+import textwrap
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dlbjax as dlb
+from dlbjax.engine import pool
+from dlbjax.engine.plan import as_grid, make_groups
+from dlbjax.engine.settings import check_settings
+
+PROBLEM = dlb.problems.synthetic()
+
+
+class Group:
+    """As much of a group as dealing looks at."""
+
+    def __init__(self, policies, segments):
+        self.policies, self.size = [None] * policies, segments
+
+
+def settings(seeds, batch=None):
+    return check_settings(3, 100, seeds, None, (), None, "float64", batch, None, None)
+
+
+@pytest.mark.parametrize(
+    ("policies", "seeds", "batch", "workers_", "sizes"),
+    [
+        ([1], 256, None, 2, [128, 128]),
+        ([1], 50, None, 2, [32, 18]),
+        ([1], 30, None, 2, [30]),  # too few to be worth a second worker
+        ([1, 1, 1], 50, None, 2, [50, 50, 50]),
+        ([2], 100, None, 4, [64, 64, 64, 8]),
+        ([1], 2000, None, 1, [512, 512, 512, 464]),
+        ([1], 10, 4, 2, [4, 4, 2]),
+    ],
+)
+def test_every_run_is_dealt_once_in_jobs_of_a_useful_size(policies, seeds, batch, workers_, sizes):
+    groups = [Group(count, 10) for count in policies]
+    jobs = pool.deal(groups, settings(seeds, batch), jax.devices()[:1] * workers_)
+    assert sorted((len(job.runs) for job in jobs), reverse=True) == sizes
+    for number, count in enumerate(policies):
+        dealt = np.concatenate([job.runs for job in jobs if job.number == number])
+        np.testing.assert_array_equal(np.sort(dealt), np.arange(count * seeds))
+
+
+def test_the_longest_job_starts_first():
+    jobs = pool.deal([Group(1, 5), Group(1, 50), Group(1, 20)], settings(8), jax.devices()[:1])
+    assert [job.number for job in jobs] == [1, 2, 0]
+
+
+def test_a_result_says_how_it_was_computed(caplog, monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "--xla_of_the_user=1")  # JAX has started and reads it no more
+    with caplog.at_level(logging.INFO, "dlbjax"):
+        result = dlb.simulate(
+            PROBLEM, dlb.myopic(PROBLEM), 50, seeds=9, batch=4, devices=jax.devices()[:1] * 2
+        )
+    execution = dict(result.config["execution"])
+    assert execution.pop("core seconds") > 0
+    assert execution == {
+        "platform": "cpu", "workers": 2, "devices": 1, "runs per job": 3,
+        "XLA_FLAGS": "--xla_of_the_user=1",
+    }  # fmt: skip
+    assert "workers 2" in caplog.text
+
+
+def test_by_default_every_core_works():
+    result = dlb.simulate(PROBLEM, dlb.myopic(PROBLEM), 50, seeds=1024)
+    assert result.config["execution"]["workers"] == min(64, len(pool.choose_devices(None)))
+
+
+def test_what_one_worker_raises_ends_the_call():
+    policy = dlb.Policy(
+        init=lambda params, vertices, key: jnp.ones(()),
+        act=lambda params, vertices, state, epoch: 0,
+        update=lambda params, state, feedback: state * jnp.nan,
+        name="broken",
+    )
+    with pytest.raises(FloatingPointError, match=r"'broken' became NaN for seed . by round 50"):
+        dlb.simulate(PROBLEM, policy, 50, seeds=8, batch=2, devices=jax.devices()[:1] * 3)
+
+
+def test_an_interrupt_stops_the_other_workers():
+    ticks = []
+
+    def tick(rounds):
+        ticks.append(rounds)
+        raise KeyboardInterrupt
+
+    one = dlb.dynlin_ucb(dlb.Bounds.of(PROBLEM))
+    asked = check_settings(3, 200_000, 16, None, (), [200_000], "float64", 8, 1, None)
+    with pytest.raises(KeyboardInterrupt):
+        pool.compute(make_groups(PROBLEM, as_grid(one), asked), asked, tick)
+    assert len(ticks) <= 2  # each worker got as far as the end of one chunk, of more than a hundred
+
+
+def test_two_processes_give_what_one_does(tmp_path):
+    script = r"""
+        import sys, jax
+        jax.distributed.initialize(f"127.0.0.1:{sys.argv[1]}", 2, int(sys.argv[2]))
+        import dlbjax as dlb
+        problem = dlb.problems.synthetic(0.1)
+        policy = dlb.dynlin_ucb(dlb.Bounds.of(problem, rho_bar=[0.1, 0.2]))
+        result = dlb.simulate(problem, policy, 1500, seeds=5, record="actions")
+        result.save(sys.argv[3])
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(script), port, str(i), tmp_path / f"{i}.npz"]
+        )
+        for i in range(2)
+    ]
+    assert [process.wait(timeout=120) for process in processes] == [0, 0]
+    problem = dlb.problems.synthetic(0.1)
+    policy = dlb.dynlin_ucb(dlb.Bounds.of(problem, rho_bar=[0.1, 0.2]))
+    alone = dlb.simulate(problem, policy, 1500, seeds=5, record="actions")
+    for i in range(2):
+        together = dlb.load(tmp_path / f"{i}.npz")
+        assert together.config["execution"]["hosts"] == 2
+        for name in ("realised_regret", "expected_regret", "offline_regret", "actions"):
+            np.testing.assert_array_equal(getattr(together, name), getattr(alone, name))
