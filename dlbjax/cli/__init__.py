@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import jax
 
@@ -31,7 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def entry() -> None:
     """The console script: `main` with a compilation cache on disk."""
-    if jax.config.jax_compilation_cache_dir is None:  # type: ignore[attr-defined]
+    config: Any = jax.config  # whose options are attributes in newer versions only
+    if config.jax_compilation_cache_dir is None:
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         jax.config.update("jax_compilation_cache_dir", str(cache / "dlbjax"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)

@@ -180,7 +180,7 @@ def _alike(one: Policy, one_schedule: Schedule, other: Policy, other_schedule: S
     return (
         program(one) == program(other)
         and one_schedule.epochs.same(other_schedule.epochs)
-        and np.array_equal(one_schedule.arms, other_schedule.arms)  # type: ignore[arg-type]
+        and np.array_equal(np.asarray(one_schedule.arms), np.asarray(other_schedule.arms))
         and (one_schedule.plan is None) == (other_schedule.plan is None)
     )
 

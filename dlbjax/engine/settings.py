@@ -46,6 +46,7 @@ def check_settings(
     """The arguments of `simulate` in their final form, or a ValueError naming the wrong one."""
     horizon = whole_number("horizon", horizon, at_least=1, at_most=LONGEST)
     noise = _check_noise(noise, horizon, n)
+    config: Any = jax.config  # whose options are attributes in newer versions only
     return Settings(
         horizon=horizon,
         seeds=_seeds(seeds, noise),
@@ -56,7 +57,7 @@ def check_settings(
         batch=None if batch is None else whole_number("batch", batch, at_least=1),
         chunk=None if chunk is None else whole_number("chunk", chunk, at_least=1),
         devices=_check_devices(devices),
-        promotion=jax.config.jax_numpy_dtype_promotion,  # type: ignore[attr-defined]
+        promotion=config.jax_numpy_dtype_promotion,
     )
 
 

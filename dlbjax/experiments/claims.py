@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dlbjax.experiments.measures import Curve, curves, paired
 from dlbjax.experiments.tables import markdown
@@ -332,7 +333,7 @@ def _comparable(one: Curve, other: Curve) -> bool:
     return abs(_mean(one) - _mean(other)) <= 0.1 * max(_mean(one), _mean(other))
 
 
-def _ends_at(curve: Curve, problem: Problem, action: Iterable[float]) -> float:
+def _ends_at(curve: Curve, problem: Problem, action: ArrayLike) -> float:
     """Share of runs that end at the action."""
     loss = problem.optimal_value - np.asarray(action) @ problem.h
     least = np.min(problem.gaps[problem.gaps > 1e-12])
@@ -370,8 +371,8 @@ def _difference(one: Curve, other: Curve) -> str:
     )
 
 
-def _vector(values: Iterable[float]) -> str:
-    return "(" + ", ".join(f"{value:.3g}" for value in values) + ")"
+def _vector(values: ArrayLike) -> str:
+    return "(" + ", ".join(f"{value:.3g}" for value in np.asarray(values)) + ")"
 
 
 def _arms(problem: Problem) -> np.ndarray:

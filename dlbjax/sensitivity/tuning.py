@@ -145,10 +145,10 @@ def tune(
     optimiser = optax.adam(real_number("learning_rate", learning_rate, above=0.0))
     vertices, systems, bounds = _family(problems, rho_bar)
 
-    def regrets(q: int, logs: Array) -> Array:
+    def regrets(q: int, logs: Array) -> Any:
         epochs = epoch_lengths(rho_bar, horizon, q)
 
-        def mean_regret(system: System, bounds: Bounds) -> Array:
+        def mean_regret(system: System, bounds: Bounds) -> Any:
             return relaxed_regret(
                 Parameters(system, *jnp.exp(logs)), vertices, bounds, horizon=horizon, seeds=seeds,
                 temperature=temperature, epochs=epochs,
