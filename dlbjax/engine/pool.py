@@ -25,9 +25,11 @@ from dlbjax.engine.settings import Settings
 _FEWEST = 16  # runs that are worth a worker of their own: from 32 runs on two cores beat one
 _MOST = {"cpu": 512}  # runs of a job; a stretch is prepared once for all of them
 _MOST_ELSEWHERE = 32_768
-# Runs that the compiled program takes on a CPU: with 64 the fixed cost of a step hardly shows. Few
-# widths, so that another number of seeds rarely compiles.
+# Runs that the compiled program takes on a CPU. With 64 the fixed cost of a step hardly shows; 32 serve
+# every job that is over sooner than another program is compiled.
 _WIDTHS = (16, 32, 64)
+_USUAL = 32
+_WORTH_COMPILING = 2**21  # steps times runs of a job
 
 _log = logging.getLogger("dlbjax")
 
@@ -82,7 +84,7 @@ def deal(
             parts = max(parts, min(share, len(left) // _FEWEST))
         size = -(-len(left) // parts)
         if settings.batch is None:
-            width = choose_width(workers[0], size)
+            width = choose_width(workers[0], size, group.size)
             size = -(-size // width) * width
         jobs += [Job(number, left[i : i + size]) for i in range(0, len(left), size)]
     return sorted(jobs, key=lambda job: -job.cost(groups))
@@ -93,9 +95,11 @@ def most_runs(device: Any) -> int:
     return _MOST.get(device.platform, _MOST_ELSEWHERE)
 
 
-def choose_width(device: Any, runs: int) -> int:
-    """How many runs the compiled program takes at a time."""
+def choose_width(device: Any, runs: int, steps: int) -> int:
+    """How many runs of a job the compiled program takes at a time. Their numbers do not depend on it."""
     if device.platform == "cpu":
+        if runs * steps < _WORTH_COMPILING:
+            return _USUAL
         return next((width for width in _WIDTHS if width >= runs), _WIDTHS[-1])
     return max(_WIDTHS[-1], 1 << (runs - 1).bit_length())
 
@@ -143,7 +147,7 @@ def compute(
 
     def carry_out(job: Job, device: Any) -> Snapshot:
         group, done = groups[job.number], 0 if job.progress is None else job.progress.rounds
-        width = choose_width(device, len(job.runs))
+        width = choose_width(device, len(job.runs), group.size)
         for snapshot in drive(group, settings, job.runs, width, device, job.progress):
             if checkpoint:
                 finished = snapshot.segments == group.size

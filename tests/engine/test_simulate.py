@@ -505,6 +505,7 @@ def test_other_numbers_do_not_compile_again():
     run(range(16), 0.1, 0.0, first=3)
     run(range(4), 0.1, 0.2, horizon=20_000, extra=1, scale=0.5)
     run(range(1), 0.1, 0.2, horizon=25)
+    run(range(100), 0.1, 0.2)
     assert EVENTS[before:] == []
 
 
