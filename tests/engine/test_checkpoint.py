@@ -2,9 +2,11 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -415,3 +417,22 @@ def test_a_link_is_followed(tmp_path):
     refused_for_other_seeds = {"seeds": 3, "checkpoint": tmp_path / "link"}
     with pytest.raises(ValueError, match="other seeds"):
         dlb.simulate(PROBLEM, dlb.myopic(PROBLEM), 20, **refused_for_other_seeds)
+
+
+def test_the_digest_of_the_code_changes_with_it(tmp_path):
+    copy = tmp_path / "dlbjax"
+    shutil.copytree(Path(dlb.__file__).parent, copy)
+
+    def digest():
+        script = "from dlbjax.engine import identity; print(identity.source())"
+        return subprocess.check_output(
+            [sys.executable, "-c", script],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        )
+
+    before = digest()
+    assert before.decode().strip() == identity.source()
+    with (copy / "policies" / "lin_ucb.py").open("a") as file:
+        file.write("# edited\n")
+    assert digest() != before

@@ -161,6 +161,23 @@ def test_exploration_is_equation_5(rounds):
         )
 
 
+def test_scale_multiplies_the_radius_and_extra_lengthens_every_epoch():
+    problem, horizon = dlb.problems.synthetic(sigma=0.5), 200
+    bounds = dlb.Bounds.of(problem, rho_bar=0.4)
+    lengths = np.array(epoch_lengths(0.4, horizon)) + 2
+    starts = np.cumsum(lengths) - lengths
+    beta = [0.3 * radius(fields_of(bounds), 2.0, 0.1, 3, t) for t in starts]
+    both = {
+        "settings": dlb.dynlin_ucb(bounds, 2.0, 0.1, scale=0.3, extra=2),
+        "lists": dlb.dynlin_ucb(bounds, 2.0, 0.1, epochs=lengths, beta=beta),
+        "neither": dlb.dynlin_ucb(bounds, 2.0, 0.1),
+    }
+    results = dlb.simulate(problem, both, horizon, seeds=8, record="actions")
+    played = [results[name].actions for name in both]
+    np.testing.assert_array_equal(played[0], played[1])
+    assert not np.array_equal(played[0], played[2])
+
+
 def test_defaults_are_those_of_the_paper():
     """λ = log T and δ = 1/T."""
     problem, T = dlb.problems.synthetic(sigma=0.5), 50
