@@ -51,7 +51,7 @@ def realise(regression: Regression, order: int) -> Realisation:
 
     Note:
       The paper takes B̃ for B, which is off by FD if there is an immediate effect D. See
-      dlbjax/ERRATA.md.
+      notebooks/errata.md.
 
     >>> import numpy as np
     >>> G = 0.5 ** np.arange(6)[:, None, None]

@@ -118,7 +118,7 @@ def constant_gap(bounds: Bounds, horizon: ArrayLike, x1: Number = 0.0) -> Number
 
     Warning:
       The paper's proposition claims it for every policy, and with one power of 1/(1−ρ) less. Both are
-      false; see dlbjax/ERRATA.md.
+      false; see notebooks/errata.md.
 
     Args:
       bounds: bounds that hold for the problem; see `Bounds.of`.

@@ -17,7 +17,7 @@ def synthetic(sigma: Number = 0.01) -> Problem:
 
     Note:
       The paper prints B₁₁ = 0.25. Only B₁₁ = 0.45 gives the h = (0.56, 0.5, 0.11), u* = (1, 0.5, 0)
-      and J* = 0.81 that it states, and is used here. See dlbjax/ERRATA.md.
+      and J* = 0.81 that it states, and is used here. See notebooks/errata.md.
 
     >>> import dlbjax as dlb
     >>> dlb.problems.synthetic().h.round(4)

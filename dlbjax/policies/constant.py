@@ -50,6 +50,6 @@ def myopic(problem: Problem) -> Policy:
 
     Note:
       The paper calls u° = (0.5, 1, 0) myopic on the synthetic problem. That is where Lin-UCB gets
-      stuck; the action that maximises ⟨θ,u⟩ is (0, 1, 0.5). See dlbjax/ERRATA.md.
+      stuck; the action that maximises ⟨θ,u⟩ is (0, 1, 0.5). See notebooks/errata.md.
     """
     return constant(np.array(check_problem(problem).myopic_action), "myopic")

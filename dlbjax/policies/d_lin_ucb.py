@@ -90,7 +90,7 @@ def d_lin_ucb(
 
     Warning:
       The paper on Dynamical Linear Bandits prints a further factor t inside the logarithm, which
-      Russac et al. do not have; it is left out. See dlbjax/ERRATA.md.
+      Russac et al. do not have; it is left out. See notebooks/errata.md.
 
     Note:
       In float32 its mean regret on the synthetic problem is 9 % too large after 10⁶ rounds, and right

@@ -78,7 +78,7 @@ def dynlin_ucb(
     """DynLin-UCB: hold the optimistic vertex until the state has settled, learn from the last reward.
 
     Warning:
-      The printed β is too small for its theorem (dlbjax/ERRATA.md); `dynlin_ucb_tight` has a valid radius.
+      The printed β is too small for its theorem (notebooks/errata.md); `dynlin_ucb_tight` has a valid radius.
 
     Args:
       bounds: bounds on the problem; see `Bounds.of`.

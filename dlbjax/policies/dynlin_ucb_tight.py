@@ -7,7 +7,7 @@
         G_u ← G_u + b_l; p ← ρ̄^{1+H_l} p, p_u ← p_u + (1−ρ̄^{1+H_l})/(1−ρ̄)
         V ← V + u uᵀ, b ← b + y u
 
-Not in the paper. The radius, b_l and the proof are in dlbjax/DERIVATION.md.
+Not in the paper. The radius, b_l and the proof are in notebooks/derivation.md.
 """
 
 from typing import NamedTuple
@@ -111,7 +111,7 @@ def dynlin_ucb_tight(
 
     p_v is the weight in the state of the rounds that played v, so that an epoch that goes on with the
     last vertex has hardly any bias. The paper's radius charges every epoch for the largest switch there
-    is. See dlbjax/DERIVATION.md for the proof.
+    is. See notebooks/derivation.md for the proof.
 
     Note:
       With so small a λ float32 cannot tell V's weak directions: on the synthetic problem mean regret is 1 %

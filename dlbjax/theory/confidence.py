@@ -5,7 +5,7 @@ The paper's concentration theorem: with probability at least 1 − δ, after eve
     ‖ĥ_t − h‖_{V_t} ≤ c₁/√λ·log(e(t+1)) + c₂√λ + √(2σ̄²(log(1/δ) + ½·log(det V_t/λ^d))).
 
 Its proof loses a power of ρ: the state at the end of an epoch is off by ρ^{H}, not by ρ^{H+1}, and the
-theorem as printed is false (see dlbjax/ERRATA.md). Dividing c₁ by ρ̄ corrects it.
+theorem as printed is false (see notebooks/errata.md). Dividing c₁ by ρ̄ corrects it.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""What is wrong in the paper, shown in numbers; dlbjax/ERRATA.md says which test shows what."""
+"""What is wrong in the paper, shown in numbers; notebooks/errata.md says which test shows what."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def epoch_ends(seed):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_reward_at_the_end_of_an_epoch_decomposes_as_derived(seed):
-    """y = ⟨h,u⟩ + g + ν + ξ, each as dlbjax/DERIVATION.md defines it."""
+    """y = ⟨h,u⟩ + g + ν + ξ, each as notebooks/derivation.md defines it."""
     power = np.linalg.matrix_power
     for s, H, first, last, played, run, z, noise in epoch_ends(seed):
         u, x, eps = played[last], run.states[0], noise.state[0]
