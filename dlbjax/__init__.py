@@ -36,6 +36,7 @@ from dlbjax.policies import (
     ucb1,
 )
 from dlbjax.results.result import Result, Results, Summary, load
+from dlbjax.results.selection import concat
 from dlbjax.sweeps import Store, sweep
 
 __version__ = _version("dlbjax")
@@ -63,6 +64,7 @@ __all__ = [
     "batch_exp3",
     "campaign",
     "clairvoyant",
+    "concat",
     "constant",
     "d_lin_ucb",
     "dynlin_ucb",

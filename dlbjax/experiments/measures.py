@@ -58,7 +58,7 @@ def curves(results: Mapping[str, Result]) -> dict[str, Curve]:
     """One curve per policy and combination of hyper-parameters, by label."""
     found = {}
     for name, result in results.items():
-        labels = [label.replace(result.name, name, 1) for label in result.labels()]
+        labels = result.labels(name)
         shape = (len(labels), *result.expected_regret.shape[-2:])
         expected, offline = (np.reshape(result.regret(k), shape) for k in ("expected", "offline"))
         for i, label in enumerate(labels):

@@ -1,7 +1,6 @@
 """Results: regret at the reporting rounds and its configuration; statistics, plots and files."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,14 +9,15 @@ import numpy as np
 
 from dlbjax.common.archive import in_one_line, read_archive, write_archive
 from dlbjax.common.arrays import fits, shape_in_words
-from dlbjax.common.hints import optional
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from xarray import Dataset
+    from pandas import DataFrame
+    from xarray import Dataset, DataTree
 
+Colours = Mapping[str, Any] | Sequence[Any] | None  # by policy or curve, or in their order
 REGRETS = ("realised", "expected", "offline")
-_RECORDED = ("actions", "rewards", "states")
+RECORDED = ("actions", "rewards", "states")
 
 
 class Summary(NamedTuple):
@@ -97,42 +97,87 @@ class Result:
             quantiles=np.quantile(regret, quantiles, axis=-2),
         )
 
-    def labels(self) -> list[str]:
-        """One label per combination of hyper-parameters, in the order of the leading axes."""
-        labels = [""]
+    def labels(self, name: str | None = None) -> list[str]:
+        """One label per combination of hyper-parameters, in the order of the leading axes.
+
+        Args:
+          name: what to call the policy; its own name by default.
+        """
+        labels = [self.name if name is None else name]
         for axis, values in self.axes.items():
-            shown = [f"{_symbol(axis)}={self._shown(axis, value)}" for value in values]
-            labels = [f"{label}, {text}" for label in labels for text in shown]
-        return [self.name + label for label in labels]
+            texts = [f"{symbol(axis)}={shown(axis, v, self.rounds[-1])}" for v in values]
+            labels = [f"{label}, {text}" for label in labels for text in texts]
+        return labels
 
-    def _shown(self, axis: str, value: float) -> str:
-        """The value as text: λ is often log T, and 1 − 10⁻⁶ must not round to 1."""
-        if axis == "lam" and np.isclose(value, np.log(self.rounds[-1]), rtol=1e-12, atol=0):
-            return "log T"
-        return f"1−{1 - value:.3g}" if 0.9999 < value < 1 else f"{value:g}"
+    def sel(self, **values: Any) -> "Result":
+        """The part with these values of the axes, and of `seed`.
 
-    def plot(self, kind: str = "expected", **options: Any) -> "Axes":
-        """Plot mean regret and its spread over seeds; options as in `dlbjax.results.plot.regret`."""
+        One value takes its axis away and goes into the name, a list keeps the axis with these values in
+        their order. A value can be given as labels show it, such as `lam="log T"`.
+
+        >>> import dlbjax as dlb
+        >>> problem = dlb.problems.synthetic()
+        >>> policy = dlb.dynlin_ucb(dlb.Bounds.of(problem, rho_bar=[0.1, 0.2, 0.4]))
+        >>> result = dlb.simulate(problem, policy, horizon=100, seeds=5)
+        >>> result.sel(rho_bar=0.2).labels()
+        ['DynLin-UCB, ρ̄=0.2']
+        >>> result.sel(rho_bar=[0.4, 0.2], seed=range(3)).expected_regret.shape[:2]
+        (2, 3)
+        """
+        from dlbjax.results.selection import select
+
+        return select(self, values)
+
+    def table(
+        self, kind: str = "expected", quantiles: Sequence[float] = (0.1, 0.5, 0.9)
+    ) -> "DataFrame":
+        """Regret after the last round as a table, as `Results.table` (needs the `xarray` extra)."""
+        return Results({self.name: self}).table(kind, quantiles)
+
+    def to_pandas(self, rounds: Sequence[int] | None = None) -> "DataFrame":
+        """A row for every run and round, as `Results.to_pandas` (needs the `xarray` extra)."""
+        return Results({self.name: self}).to_pandas(rounds)
+
+    def to_xarray(self) -> "Dataset":
+        """The result as an `xarray.Dataset` with labelled axes (needs the `xarray` extra).
+
+        Dimensions are the hyper-parameters, `seed` and `round`, and `t` for what was recorded.
+        """
+        from dlbjax.results.frames import dataset
+
+        return dataset(self)
+
+    def plot(
+        self,
+        kind: str = "expected",
+        *,
+        curves: Sequence[str] | None = None,
+        colours: Colours = None,
+        labels: Mapping[str, str] | None = None,
+        legend: bool = True,
+        band: str | None = "std",
+        scale: str | tuple[str, str] = "linear",
+        title: str | None = None,
+        top: float | None = None,
+        overlays: Mapping[str, Callable[[np.ndarray], np.ndarray]] | None = None,
+        ax: "Axes | None" = None,
+    ) -> "Axes":
+        """Plot mean regret and its spread over seeds.
+
+        The arguments are those of `dlbjax.results.plot.regret`. Returns the axes, so that
+        `result.plot().figure.savefig("regret.pdf")` writes the figure.
+        """
         from dlbjax.results import plot
 
-        return plot.regret({self.name: self}, kind, **options)
+        return plot.regret(
+            {self.name: self}, kind, curves=curves, colours=colours, labels=labels, legend=legend,
+            band=band, scale=scale, title=title, top=top, overlays=overlays, ax=ax,
+        )  # fmt: skip
 
     def save(self, path: str | Path) -> None:
         """Write the result to an .npz file, atomically; `dlbjax.load` reads it back."""
         header = {"kind": "Result", "results": [self._header()]}
         write_archive(path, header, self._arrays(""), compress=True)
-
-    def to_xarray(self) -> "Dataset":
-        """The result as an `xarray.Dataset` with labelled axes (needs the `xarray` extra)."""
-        xarray = optional("xarray")
-
-        dims = (*self.axes, "seed")
-        coords = {**self.axes, "seed": self.seeds, "round": self.rounds}
-        data = {f"{kind}_regret": ((*dims, "round"), self.regret(kind)) for kind in REGRETS}
-        for name in _RECORDED:
-            if (values := getattr(self, name)) is not None:
-                data[name] = ((*dims, "t", "state")[: values.ndim], values)
-        return xarray.Dataset(data, coords, {"name": self.name, "config": json.dumps(self.config)})
 
     def _header(self) -> dict[str, Any]:
         return {"name": self.name, "axes": list(self.axes), "config": dict(self.config)}
@@ -142,19 +187,110 @@ class Result:
         arrays |= {f"{kind}_regret": self.regret(kind) for kind in REGRETS}
         arrays |= {f"axis_{name}": np.asarray(values) for name, values in self.axes.items()}
         arrays |= {
-            name: getattr(self, name) for name in _RECORDED if getattr(self, name) is not None
+            name: getattr(self, name) for name in RECORDED if getattr(self, name) is not None
         }
         return {prefix + name: values for name, values in arrays.items()}
 
 
 class Results(dict[str, Result]):
-    """Results of several policies by name."""
+    """Results of several policies by name.
 
-    def plot(self, kind: str = "expected", **options: Any) -> "Axes":
-        """Plot all of them in one figure; options as in `dlbjax.results.plot.regret`."""
+    >>> import dlbjax as dlb
+    >>> problem = dlb.problems.synthetic()
+    >>> bounds = dlb.Bounds.of(problem)
+    >>> results = dlb.simulate(
+    ...     problem,
+    ...     {"DynLin-UCB": dlb.dynlin_ucb(bounds, lam=[1, 10]), "myopic": dlb.myopic(problem)},
+    ...     horizon=100,
+    ...     seeds=5,
+    ... )
+    >>> results.labels()
+    ['DynLin-UCB, λ=1', 'DynLin-UCB, λ=10', 'myopic']
+    >>> results.sel("myopic", "DynLin-UCB, λ=10").labels()
+    ['myopic', 'DynLin-UCB, λ=10']
+    >>> results.sel(lam=1).labels()
+    ['DynLin-UCB, λ=1', 'myopic']
+    >>> results.table("offline")["mean"].round(1).to_dict()
+    {'DynLin-UCB, λ=1': 19.6, 'DynLin-UCB, λ=10': 15.9, 'myopic': 25.7}
+    """
+
+    def labels(self) -> list[str]:
+        """One label per policy and combination of hyper-parameters."""
+        return [label for name, result in self.items() for label in result.labels(name)]
+
+    def sel(self, *labels: str, **values: Any) -> "Results":
+        """Some of the policies and curves.
+
+        Args:
+          *labels: names of policies, or labels of single curves, in the wanted order; all by default.
+          **values: values of axes and of `seed`, as in `Result.sel`. A policy without such an axis stays
+            whole, one that lacks the value is left out.
+        """
+        from dlbjax.results.selection import select_labels, select_values
+
+        found = select_labels(self, labels) if labels else self
+        return select_values(found, values) if values else Results(found)
+
+    def table(
+        self, kind: str = "expected", quantiles: Sequence[float] = (0.1, 0.5, 0.9)
+    ) -> "DataFrame":
+        """Regret after the last round as a `pandas.DataFrame`, one row per curve.
+
+        Columns are the policy, all axes (nan where a policy lacks one), the number of runs, the round,
+        mean, std, standard error and the quantiles. Needs the `xarray` extra, which includes pandas.
+        """
+        from dlbjax.results.frames import statistics
+
+        return statistics(self, kind, quantiles)
+
+    def to_pandas(self, rounds: Sequence[int] | None = None) -> "DataFrame":
+        """All runs in one `pandas.DataFrame`: a row for every run and round.
+
+        Columns are the policy, all axes (nan where a policy lacks one), seed, round and the three
+        regrets. Needs the `xarray` extra, which includes pandas.
+
+        Args:
+          rounds: reporting rounds; the last by default.
+        """
+        from dlbjax.results.frames import runs
+
+        return runs(self, rounds)
+
+    def to_xarray(self) -> "DataTree":
+        """An `xarray.DataTree` with a node for every policy, because their axes differ.
+
+        Each holds what `Result.to_xarray` gives. Needs the `xarray` extra.
+        """
+        from dlbjax.results.frames import tree
+
+        return tree(self)
+
+    def plot(
+        self,
+        kind: str = "expected",
+        *,
+        curves: Sequence[str] | None = None,
+        colours: Colours = None,
+        labels: Mapping[str, str] | None = None,
+        legend: bool = True,
+        band: str | None = "std",
+        scale: str | tuple[str, str] = "linear",
+        title: str | None = None,
+        top: float | None = None,
+        overlays: Mapping[str, Callable[[np.ndarray], np.ndarray]] | None = None,
+        ax: "Axes | None" = None,
+    ) -> "Axes":
+        """Plot mean regret of all of them in one figure.
+
+        The arguments are those of `dlbjax.results.plot.regret`. Returns the axes, so that
+        `results.plot().figure.savefig("regret.pdf")` writes the figure.
+        """
         from dlbjax.results import plot
 
-        return plot.regret(self, kind, **options)
+        return plot.regret(
+            self, kind, curves=curves, colours=colours, labels=labels, legend=legend,
+            band=band, scale=scale, title=title, top=top, overlays=overlays, ax=ax,
+        )  # fmt: skip
 
     def save(self, path: str | Path) -> None:
         """Write all of them to one .npz file, atomically; `dlbjax.load` reads it back."""
@@ -243,7 +379,7 @@ def _read(file: Mapping[str, Any], prefix: str, header: dict[str, Any]) -> Resul
         axes=axes,
         name=header["name"],
         config=header["config"],
-        **{name: array(name, *recorded[name]) for name in _RECORDED if prefix + name in file},
+        **{name: array(name, *recorded[name]) for name in RECORDED if prefix + name in file},
     )
 
 
@@ -263,5 +399,15 @@ def _checked(name: str, values: Any, kinds: str, shape: tuple[int | None, ...]) 
     return values
 
 
-def _symbol(axis: str) -> str:
-    return {"rho_bar": "ρ̄", "lam": "λ", "delta": "δ", "gamma": "γ"}.get(axis, axis)
+def symbol(axis: str) -> str:
+    """The axis as labels show it."""
+    return {"rho_bar": "ρ̄", "lam": "λ", "delta": "δ", "gamma": "γ", "sigma": "σ"}.get(axis, axis)
+
+
+def shown(axis: str, value: Any, horizon: int) -> str:
+    """The value of an axis as text: λ is often log T, and 1 − 10⁻⁶ must not round to 1."""
+    if isinstance(value, str):
+        return str(value)
+    if axis == "lam" and np.isclose(value, np.log(horizon), rtol=1e-12, atol=0):
+        return "log T"
+    return f"1−{1 - value:.3g}" if 0.9999 < value < 1 else f"{value:g}"

@@ -1,5 +1,7 @@
 """Figures: what they show, and that they say so."""
 
+from pathlib import Path
+
 import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
@@ -212,14 +214,92 @@ def test_draws_into_given_axes():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"band": "sd"}, "band must be one of std, standard error, quantiles; got 'sd'"),
-        ({"scale": "cubic"}, "scale must be linear or log; got 'cubic'"),
+        ({"band": "sd"}, "band must be one of std, standard error, quantiles, or None; got 'sd'"),
+        ({"scale": "cubic"}, "scale must be linear or log, or one of them for each axis; got 'cubic'"),
         pytest.param(
             {"kind": "total"}, "kind must be one of realised, expected, offline; got 'total'"
         ),
+        ({"scale": ("log", "cubic")}, "got 'cubic'"),
+        ({"curves": ["yours"]}, "no policy or curve is called 'yours'. Possible are mine"),
+        ({"colours": {"yours": "red"}}, "colours has no policy or curve 'yours'"),
+        ({"colours": ["red", "blue"]}, "colours must be 1, one per curve; got 2"),
+        ({"colours": ["reddish"]}, "colours must be colours of matplotlib; got 'reddish'"),
+        ({"labels": {"Mine": "ours"}}, r"labels has no policy or curve 'Mine', did you mean mine\?"),
     ],
 )  # fmt: skip
 def test_unknown_options_are_rejected_and_leave_no_figure(options, message):
     with pytest.raises(ValueError, match=message):
         made().plot(**options)
     assert plt.get_fignums() == []
+
+
+def test_colours_and_labels_go_by_policy_or_by_curve():
+    ax = several(2, 0).plot(
+        colours={"P0": "crimson", "P0, ρ̄=0.4": "navy"},
+        labels={"P0": "ours", "P1": "theirs", "P0, ρ̄=0": "first"},
+    )
+    assert [line.get_color() for line in ax.lines] == ["crimson", "navy", COLOURS[1]]
+    assert texts(ax) == ["first", "ours, ρ̄=0.4", "theirs"]
+    listed = several(2, 0).plot(colours=["red", "green", "blue"])
+    assert [line.get_color() for line in listed.lines] == ["red", "green", "blue"]
+
+
+def test_curves_are_chosen_and_ordered():
+    assert texts(several(2, 0).plot(curves=["P1", "P0, ρ̄=0.4"])) == ["P1", "P0, ρ̄=0.4"]
+    assert texts(several(2, 0).plot(curves="P1")) == ["P1"]
+
+
+def test_legend_and_band_can_be_left_out():
+    ax = made().plot(legend=False, band=None)
+    assert ax.get_legend() is None
+    assert len(ax.collections) == 0
+    assert ax.get_title() == "mean of 5 runs"
+
+
+def test_each_axis_has_its_scale():
+    ax = made().plot(scale=("log", "linear"))
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "linear")
+
+
+def test_forty_values_of_an_axis_get_a_colour_bar():
+    ax = made(points=40).plot()
+    assert len({line.get_color() for line in ax.lines}) == 40
+    assert ax.get_legend() is None
+    assert ax.figure.axes[-1].get_ylabel() == "ρ̄"
+
+
+def test_forty_policies_are_rejected_with_what_to_do():
+    results = several(*[0] * 40)
+    with pytest.raises(ValueError, match=r"40 curves are too many .* curves=\[…\] .* P0, P1, P2"):
+        results.plot()
+    assert plt.get_fignums() == []
+    assert len(results.plot(curves=list(results)[:32]).lines) == 32
+    assert len(results.plot(colours=["grey"] * 40, legend=False).lines) == 40
+
+
+@pytest.mark.parametrize("first", [1.0, -3.0])
+def test_bands_end_at_the_foot_of_a_logarithmic_axis(first):
+    """The lower edge of the first points is negative, or all of them are."""
+    regret = np.array([[first, 5.0, 50.0, 60.0], [first - 4, 1.0, 20.0, 70.0]])
+    rounds = np.array([1, 10, 50, 100])
+    result = dlb.Result(rounds, regret, regret, regret, seeds=np.arange(2))
+    ax = result.plot(scale="log")
+    positive = regret.mean(axis=0)[regret.mean(axis=0) > 0]
+    bottom = ax.get_ylim()[0]
+    assert bottom == pytest.approx(positive.min() / 2)
+    low, _ = band_of(ax)
+    assert low.min() == pytest.approx(bottom)
+    assert np.isnan(ax.lines[0].get_ydata()[0])
+
+
+def test_the_style_sheet_has_these_colours_and_embeds_fonts():
+    style = matplotlib.rc_params_from_file(
+        Path(dlb.__file__).parent / "results/style.mplstyle", use_default_template=False
+    )
+    cycle = style["axes.prop_cycle"].by_key()["color"]
+    assert [
+        matplotlib.colors.to_hex(f"#{colour.lstrip('#')}").upper() for colour in cycle
+    ] == COLOURS
+    assert style["pdf.fonttype"] == 42
+    with plt.style.context("dlbjax.results.style"):
+        assert matplotlib.rcParams["pdf.fonttype"] == 42
