@@ -7,31 +7,40 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dlbjax.experiments.measures import curves
 from dlbjax.results import plot
 from dlbjax.results.result import Result
 
+STYLE = "dlbjax.results.style"
+BAND = "quantiles"  # where runs end at different actions, a std hides all other curves
 
-def comparison_figure(results: Mapping[str, Result], title: str) -> Figure:
-    """Plot two panels: linear, cut above DynLin-UCB and Lin-UCB with λ = log T; and log-log."""
+
+def comparison_figure(results: Mapping[str, Result], title: str, kind: str = "expected") -> Figure:
+    """Plot two panels: linear, cut above DynLin-UCB and Lin-UCB with λ = log T; and log-log.
+
+    Args:
+      results: results by name.
+      title: title of the first panel.
+      kind: measure of regret; the paper's figures show the "offline" regret.
+    """
     figure, (left, right, side) = plt.subplots(
         1, 3, figsize=(11, 4.4), layout="constrained", width_ratios=(1, 1, 0.36)
     )
-    plot.regret(results, title=title, top=axis_top(results), ax=left)
-    _draw_rates(results, right)
+    plot.regret(results, kind, title=title, band=BAND, top=axis_top(results, kind), ax=left)
+    _draw_rates(results, kind, right)
     _one_legend([left, right], side)
     return figure
 
 
-def noise_figure(by_sigma: Mapping[float, Mapping[str, Result]]) -> Figure:
-    """Plot a column of two panels for each σ."""
+def noise_figure(by_sigma: Mapping[float, Mapping[str, Result]], kind: str = "expected") -> Figure:
+    """Plot a column of two panels for each σ; the arguments are as in `comparison_figure`."""
     figure, axes = plt.subplots(
         2, len(by_sigma) + 1, figsize=(4.2 * len(by_sigma) + 1.8, 7.6), layout="constrained",
         width_ratios=[1.0] * len(by_sigma) + [0.42],
     )  # fmt: skip
     for (sigma, results), column in zip(by_sigma.items(), axes.T, strict=False):
-        plot.regret(results, title=f"Synthetic, σ = {sigma:g}", top=axis_top(results), ax=column[0])
-        _draw_rates(results, column[1])
+        top, title = axis_top(results, kind), f"Synthetic, σ = {sigma:g}"
+        plot.regret(results, kind, title=title, band=BAND, top=top, ax=column[0])
+        _draw_rates(results, kind, column[1])
     axes[1, -1].set_axis_off()
     _one_legend(list(axes[:, :-1].flat), axes[0, -1])
     return figure
@@ -75,31 +84,45 @@ def _draw_final(ax: Axes, result: Result, colour: str, style: str, label: str) -
     ax.errorbar(values, mean, bars, fmt=style, color=colour, label=label, lw=1.2, ms=4, capsize=2)
 
 
-def axis_top(results: Mapping[str, Result]) -> float:
+def axis_top(results: Mapping[str, Result], kind: str = "expected") -> float:
     """An upper limit above every curve of DynLin-UCB and Lin-UCB with λ = log T."""
     kept = [
-        curve.final.mean()
-        for label, curve in curves(results).items()
+        mean[-1]
+        for label, mean in _means(results, kind).items()
         if label.startswith("DynLin-UCB") or label in ("Lin-UCB", "Lin-UCB, λ=log T")
     ]
     return 1.15 * float(np.max(kept))
 
 
-def _draw_rates(results: Mapping[str, Result], ax: Axes) -> None:
+def _draw_rates(results: Mapping[str, Result], kind: str, ax: Axes) -> None:
     """Plot the last four decades of rounds on logarithmic axes, with the slopes of T and √T."""
-    plot.regret(results, title="Logarithmic axes", scale="log", ax=ax)
-    found = curves(results).values()
-    rounds = next(iter(found)).rounds
+    plot.regret(results, kind, title="Logarithmic axes", band=BAND, scale="log", ax=ax)
+    rounds = next(iter(results.values())).rounds
     first = int(np.argmax(rounds >= rounds[-1] / 10_000))
-    means = np.array([curve.expected.mean(axis=0) for curve in found])[:, [first, -1]]
+    means = np.array(list(_means(results, kind).values()))[:, [first, -1]]
     bottom, top = max(means[:, 0].min() / 3, 1e-3), 2 * means[:, 1].max()
-    ends = rounds[[first, -1]]
+    ax.set(xlim=rounds[[first, -1]], ylim=(bottom, top))
+    # Regret grows at most linearly, so that the upper left corner is free.
+    begin, end = rounds[first] * (rounds[-1] / rounds[first]) ** np.array([0.04, 0.3])
+    height = top * (rounds[-1] / rounds[first]) ** -0.35
     for power, name in ((1.0, "∝ T"), (0.5, "∝ √T")):
-        line = bottom * 1.5 * (ends / ends[0]) ** power
-        ax.plot(ends, line, color="grey", lw=0.8, ls=":")
-        ax.annotate(name, (ends[1], line[1]), color="grey", fontsize="small", ha="right", va="top",
-                    xytext=(-2, -4), textcoords="offset points")  # fmt: skip
-    ax.set(xlim=ends, ylim=(bottom, top))
+        there = height * (end / begin) ** power
+        ax.plot([begin, end], [height, there], color="grey", lw=0.8, ls=":")
+        ax.annotate(name, (end, there), color="grey", fontsize="small", va="center",
+                    xytext=(3, 0), textcoords="offset points")  # fmt: skip
+
+
+def _means(results: Mapping[str, Result], kind: str) -> dict[str, np.ndarray]:
+    """(C,) Mean regret of every curve by label."""
+    return {
+        label: mean
+        for name, result in results.items()
+        for label, mean in zip(
+            result.labels(name),
+            np.reshape(result.summary(kind).mean, (-1, len(result.rounds))),
+            strict=True,
+        )
+    }
 
 
 def _one_legend(panels: list[Axes], side: Axes) -> None:

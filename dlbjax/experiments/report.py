@@ -14,7 +14,12 @@ from dlbjax.common.files import write_atomically
 from dlbjax.engine.identity import source, versions
 from dlbjax.experiments import claims, tables
 from dlbjax.experiments.comparison import comparison, discounting
-from dlbjax.experiments.figures import comparison_figure, noise_figure, tightness_figure
+from dlbjax.experiments.figures import (
+    STYLE,
+    comparison_figure,
+    noise_figure,
+    tightness_figure,
+)
 from dlbjax.experiments.measures import curves
 from dlbjax.experiments.sensitivity import sensitivity
 from dlbjax.experiments.tightness import REFERENCE, tightness
@@ -65,13 +70,19 @@ FIGURES = {
     "noise": ("noise-0.001", "figure1", "noise-0.1"),
     "tight": ("tight-synthetic", "tight-real-world"),
 }
+OF_THE_PAPER = ("figure1", "figure2", "figure3", "noise")
+MEASURES = {
+    "": "expected",
+    "-offline": "offline",
+}  # by end of the file's name; the paper's is offline
 
 
 def reproduce(figures: list[str], out: Path, size: Size, again: bool = False) -> Iterator[Path]:
     """Make the figures one after another, then a table of the paper's claims.
 
-    Results in the folder that come from the same computation are reused, and count for the claims
-    even if their figures are not requested.
+    Results in the folder that come from the same computation are reused. The claims are compared with all
+    results in the folder. Figures of the paper show expected regret, and with "-offline" in their name
+    offline regret, which is what the paper plots.
 
     Args:
       figures: names in `FIGURES`.
@@ -96,25 +107,66 @@ def reproduce(figures: list[str], out: Path, size: Size, again: bool = False) ->
                 done[name] = found
             yield _path(name, out)
         used = {name: done[name] for name in FIGURES[figure]}
-        yield from _save_figure(_plot(figure, used), out / figure)
+        for suffix, kind in MEASURES.items() if figure in OF_THE_PAPER else [("", "expected")]:
+            with plt.style.context(STYLE):
+                yield from _save_figure(_plot(figure, used, kind), out / (figure + suffix))
         yield _write(out / f"{figure}.md", _tables(used))
-    for name in EXPERIMENTS.keys() - done.keys():  # from earlier calls
-        if (found := _finished(name, out, size)) is not None:
-            done[name] = found
-    yield _write(out / "claims.md", claims.table(done))
+    yield _write(out / "claims.md", _claims(done, out))
 
 
-def _plot(figure: str, results: Mapping[str, Results]) -> Figure:
+def _plot(figure: str, results: Mapping[str, Results], kind: str) -> Figure:
     if figure == "figure2":
-        return comparison_figure(results["figure2"], "Synthetic, ρ(A) = 0.2, λ = log T")
+        return comparison_figure(results["figure2"], "Synthetic, ρ(A) = 0.2, λ = log T", kind)
     if figure == "tight":
         return tightness_figure(
             dict(zip(("synthetic", "real-world"), results.values(), strict=True))
         )
     if figure == "noise":
-        return noise_figure(dict(zip((0.001, 0.01, 0.1), results.values(), strict=True)))
+        return noise_figure(dict(zip((0.001, 0.01, 0.1), results.values(), strict=True)), kind)
     title = {"figure1": "Synthetic problem", "figure3": "Real-world problem"}[figure]
-    return comparison_figure(results[figure], f"{title}, σ = 0.01")
+    return comparison_figure(results[figure], f"{title}, σ = 0.01", kind)
+
+
+def _claims(done: Mapping[str, Results], out: Path) -> str:
+    """What the paper says compared with all results in the folder, those of one size and code together."""
+    groups: dict[tuple[Size, bool], dict[str, Results]] = {}
+    for name in EXPERIMENTS:
+        found = done.get(name) or _earlier(name, out)
+        if found is not None:
+            size = _size(found)
+            groups.setdefault((size, _is_same_computation(found, size)), {})[name] = found
+    parts = []
+    for (size, same_code), results in groups.items():
+        notes = []
+        if size != Size():
+            notes.append(
+                f"The paper's size is {Size().seeds} runs of {Size().horizon:,} rounds in float64, this is "
+                f"{size.seeds} of {size.horizon:,} in {size.dtype}: a claim may fail for that alone."
+            )
+        if not same_code:
+            notes.append("These results come from an earlier call, with other code or versions.")
+        try:
+            parts.append("\n\n".join([*notes, claims.table(results)]))
+        except (KeyError, IndexError, ValueError):
+            if same_code:
+                raise
+            # Other code may have laid out its results in another way.
+    return "\n".join(parts)
+
+
+def _earlier(name: str, out: Path) -> Results | None:
+    """Valid results of an experiment in the folder, of any size and code."""
+    try:
+        found = _as_results(load(_path(name, out)))
+        _is_same_computation(found, _size(found))  # a KeyError if their config is incomplete
+        return found
+    except (ValueError, OSError, KeyError, TypeError, StopIteration):
+        return None
+
+
+def _size(found: Results) -> Size:
+    first = next(iter(found.values()))
+    return Size(int(first.rounds[-1]), len(first.seeds), first.config["dtype"])
 
 
 def _tables(results: Mapping[str, Results]) -> str:

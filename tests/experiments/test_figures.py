@@ -50,7 +50,19 @@ def test_a_comparison_has_two_panels_and_names_every_curve_once():
         assert panel.get_xlabel().startswith("Round")
         assert panel.get_ylabel() == "Expected regret (units of reward)"
         assert [line.get_label() for line in panel.lines][: len(LABELS)] == LABELS
-    assert left.get_title().startswith("Some problem\nmean of 20 runs, band: ")
+    assert left.get_title() == "Some problem\nmean of 20 runs, band: 10 % to 90 % of runs"
+
+
+@pytest.mark.parametrize("kind", ["expected", "offline"])
+def test_the_measure_of_regret_is_named_and_shown(kind):
+    made = results()
+    left, right = panels(comparison_figure(made, "x", kind))
+    for panel in (left, right):
+        assert panel.get_ylabel() == f"{kind.capitalize()} regret (units of reward)"
+        np.testing.assert_allclose(
+            panel.lines[0].get_ydata(), made["DynLin-UCB"].regret(kind)[0].mean(axis=0)
+        )
+    assert axis_top(made, kind) == pytest.approx(left.get_ylim()[1])
 
 
 def test_the_linear_panel_is_cut_above_dynlin_ucb_and_lin_ucb():
@@ -87,6 +99,11 @@ def test_the_rates_cover_four_decades_and_have_slopes_for_the_eye():
     powers = [np.diff(np.log(s.get_ydata()))[0] / np.diff(np.log(s.get_xdata()))[0] for s in slopes]
     assert powers == pytest.approx([1.0, 0.5])
     assert [text.get_text() for text in right.texts] == ["∝ T", "∝ √T"]
+    for slope in slopes:  # above all curves, within the axes
+        x, y = slope.get_data()
+        assert right.get_xlim()[0] < x[0] < x[1] < right.get_xlim()[1]
+        highest = max(np.interp(x[1], *line.get_data()) for line in right.lines[: len(LABELS)])
+        assert highest < y[0] < y[1] < right.get_ylim()[1]
 
 
 def test_a_column_for_every_sigma():
