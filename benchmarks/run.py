@@ -28,7 +28,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import LogLocator
-from peers import numba_loop, numpy_loop
+from peers import numba_loop, numpy_loop, recursive_numba_loop
 
 import dlbjax as dlb
 from dlbjax.engine import prng
@@ -53,6 +53,8 @@ def main() -> None:
         return
     args.out.mkdir(parents=True, exist_ok=True)
     report = {"machine": machine(), "against peers": [], "growth": []}
+    report["channels"] = channels(args)
+    report["few runs"] = few_runs(args)
     for problem in PROBLEMS:
         for policy in POLICIES:
             report["against peers"] += against_peers(problem, policy, args)
@@ -90,13 +92,8 @@ def seconds(call, repeats: int, warm=None) -> tuple[float, object]:
 def against_peers(problem_name: str, policy_name: str, args) -> list[dict]:
     problem = PROBLEMS[problem_name]()
     horizon = args.horizon
-    policy = POLICIES[policy_name](dlb.Bounds.of(problem), np.log(horizon), 1 / horizon)
-    schedule = make_schedule(policy, horizon, problem.actions)
-    epochs = schedule.epochs
-    lengths = np.repeat(epochs.lengths, epochs.counts)
-    starts = np.r_[0, np.cumsum(lengths)[:-1]]
-    betas = schedule.plan(dlb.Epoch(np.arange(1, len(lengths) + 1), starts, lengths))
-    peer = (problem, lengths, betas, np.log(horizon))
+    policy, peer = contestants(problem, policy_name, horizon)
+    lengths = peer[1]
 
     short = min(horizon, 20_000)
     begin = time.perf_counter()
@@ -108,9 +105,9 @@ def against_peers(problem_name: str, policy_name: str, args) -> list[dict]:
     for runs in args.runs:
         repeats = args.repeats if runs <= 256 else 1
         numba_time, theirs = seconds(
-            lambda runs=runs: numba_loop(*peer, horizon, runs),
+            lambda runs=runs: recursive_numba_loop(*peer, horizon, runs),
             1,
-            lambda runs=runs: numba_loop(*peer, 10, runs),
+            lambda runs=runs: recursive_numba_loop(*peer, 10, runs),
         )
         for dtype in ("float64", "float32"):
 
@@ -140,6 +137,77 @@ def against_peers(problem_name: str, policy_name: str, args) -> list[dict]:
             )
             print(json.dumps(rows[-1]), flush=True)
     return rows
+
+
+def contestants(problem: dlb.Problem, policy_name: str, horizon: int) -> tuple:
+    """A policy, and the arguments with which the loops do the same: problem, epochs, β of each, λ."""
+    policy = POLICIES[policy_name](dlb.Bounds.of(problem), np.log(horizon), 1 / horizon)
+    schedule = make_schedule(policy, horizon, problem.actions)
+    epochs = schedule.epochs
+    lengths = np.repeat(epochs.lengths, epochs.counts)
+    starts = np.r_[0, np.cumsum(lengths)[:-1]]
+    betas = schedule.plan(dlb.Epoch(np.arange(1, len(lengths) + 1), starts, lengths))
+    return policy, (problem, lengths, betas, np.log(horizon))
+
+
+def side_by_side(problem: dlb.Problem, policy_name: str, horizon: int, runs: int, args) -> dict:
+    """ns per round and run of dlbjax and of the recursive Numba loop, in turns; medians."""
+    policy, peer = contestants(problem, policy_name, horizon)
+    calls = {
+        "dlbjax": lambda: dlb.simulate(problem, policy, horizon, runs, progress=False),
+        "Numba, recursive": lambda: recursive_numba_loop(*peer, horizon, runs),
+    }
+    times = {name: [] for name in calls}
+    for call in calls.values():
+        call()
+    for _ in range(args.repeats):
+        for name, call in calls.items():
+            begin = time.perf_counter()
+            call()
+            times[name].append(1e9 * (time.perf_counter() - begin) / runs / horizon)
+    spread = {f"{name}, spread": float(np.ptp(ns) / np.median(ns)) for name, ns in times.items()}
+    return {name: float(np.median(ns)) for name, ns in times.items()} | spread
+
+
+def channels(args) -> list[dict]:
+    """The cost of a budget over more and more channels, 256 runs; d² + 1 vertices."""
+    rows = []
+    for d in (2, 3, 4, 6, 8, 10, 12):
+        problem = budget_problem(d)
+        for policy in POLICIES:
+            horizon = args.horizon // 20
+            row = {"policy": policy, "channels": d, "vertices": len(problem.actions)}
+            row |= side_by_side(problem, policy, horizon, 256, args)
+            short = horizon // 20  # the plain loop takes ten times as long at ten channels
+            _, peer = contestants(problem, policy, short)
+            row["Numba"] = 1e9 / 256 / short * seconds(
+                lambda peer=peer, short=short: numba_loop(*peer, short, 256), 1
+            )[0]  # fmt: skip
+            rows.append(row)
+            print(json.dumps(row), flush=True)
+    return rows
+
+
+def few_runs(args) -> list[dict]:
+    """The cost on the synthetic problem with few runs side by side."""
+    rows = []
+    for runs in (8, 16, 32, 50, 64, 128, 256):
+        for policy in POLICIES:
+            row = {"policy": policy, "runs": runs}
+            row |= side_by_side(dlb.problems.synthetic(), policy, args.horizon // 5, runs, args)
+            rows.append(row)
+            print(json.dumps(row), flush=True)
+    return rows
+
+
+def budget_problem(d: int, n: int = 3) -> dlb.Problem:
+    """A random system whose actions share a budget of 1.5, at most 1 for each channel."""
+    rng = np.random.default_rng(d)
+    A = rng.normal(size=(n, n))
+    A *= 0.5 / max(abs(np.linalg.eigvals(A)))
+    B, omega, theta = rng.normal(size=(n, d)) / n, rng.normal(size=n) / n, rng.normal(size=d)
+    system = dlb.System(A, B, omega, theta, sigma=0.01)
+    return dlb.Problem(system, dlb.actions.budget(0.0, [1.0] * d, total=1.5))
 
 
 def standard_errors_apart(ours: np.ndarray, theirs: np.ndarray, what: str) -> float:
@@ -230,8 +298,7 @@ def growth(args) -> list[dict]:
     rng = np.random.default_rng(0)
     base = {"horizon": args.horizon // 10, "runs": 256, "n": 3, "d": 3, "vertices": 10}
     cases = [("horizon", [args.horizon // 100, args.horizon // 10, args.horizon]),
-             ("runs", [8, 32, 128, 256, 512, 2048]), ("n", [1, 2, 4, 8, 16]),
-             ("d", [2, 3, 5, 8]), ("vertices", [4, 10, 32, 100, 316])]  # fmt: skip
+             ("n", [1, 2, 4, 8, 16]), ("vertices", [10, 100, 1000, 4000])]  # fmt: skip
     rows = []
     for axis, values in cases:
         for value in values:
@@ -300,6 +367,29 @@ def table(report: dict) -> str:
         )
     lines += [
         "",
+        "| channels (vertices), 256 runs | policy | dlbjax, ns per round and run | recursive Numba loop "
+        "| plain Numba loop | dlbjax against the better loop |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for r in report["channels"]:
+        best = min(r["Numba, recursive"], r["Numba"])
+        lines.append(
+            f"| {r['channels']} ({r['vertices']}) | {r['policy']} | {r['dlbjax']:.1f} "
+            f"(± {r['dlbjax, spread'] / 2:.0%}) | {r['Numba, recursive']:.1f} "
+            f"| {r['Numba']:.1f} | {best / r['dlbjax']:.2f}× |"
+        )
+    lines += [
+        "",
+        "| runs, synthetic problem | policy | dlbjax | recursive Numba loop | ratio |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for r in report["few runs"]:
+        lines.append(
+            f"| {r['runs']} | {r['policy']} | {r['dlbjax']:.1f} | {r['Numba, recursive']:.1f} "
+            f"| {r['Numba, recursive'] / r['dlbjax']:.2f}× |"
+        )
+    lines += [
+        "",
         "| policy, 256 runs | 1 device | all devices | ratio |",
         "| --- | --- | --- | --- |",
     ]
@@ -332,6 +422,27 @@ def draw(report: dict, out: Path) -> None:
         ax.grid(alpha=0.3)
     axes[0].legend(frameon=False)
     figure.savefig(out / "growth.png", dpi=150)
+
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained", sharey=True)
+    for ax, (what, key) in zip(
+        axes, {"channels": "channels", "few runs": "runs"}.items(), strict=True
+    ):
+        for policy, marker in zip(POLICIES, "os", strict=True):
+            rows = [r for r in report[what] if r["policy"] == policy]
+            place = [r[key] for r in rows]
+            (line,) = ax.loglog(place, [r["dlbjax"] for r in rows], marker + "-", label=policy)
+            ax.loglog(
+                place, [r["Numba, recursive"] for r in rows], marker + "--",
+                color=line.get_color(), alpha=0.6, label=f"{policy}, Numba loop",
+            )  # fmt: skip
+        ax.set_xticks(place, [str(p) for p in place])
+        ax.minorticks_off()
+        ax.set(xlabel=key)
+        ax.grid(alpha=0.3)
+    axes[0].set(ylabel="ns per round and run", title="a budget over d channels, 256 runs")
+    axes[1].set(title="the synthetic problem, d = 3")
+    axes[0].legend(frameon=False, fontsize="small")
+    figure.savefig(out / "sizes.png", dpi=150)
 
     rows = [r for r in report["against peers"] if r["dtype"] == "float64" and r["runs"] == 256]
     rows = rows or [r for r in report["against peers"] if r["dtype"] == "float64"]

@@ -11,7 +11,6 @@ and W and the noise follow the recursion of `engine.noise`.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, NamedTuple
 
 import chex
@@ -21,6 +20,7 @@ import numpy as np
 
 from dlbjax.common.arrays import Array
 from dlbjax.engine.keys import hide_keys, show_keys
+from dlbjax.engine.mapping import over_runs
 from dlbjax.policies.base import Epoch, Feedback, Policy
 from dlbjax.policies.small import Sum, matmul
 
@@ -90,10 +90,13 @@ class Carry(NamedTuple):
 def start(policy: Policy, tables: Tables, runs: Runs, keys: Array) -> Carry:
     """All runs before their first round."""
     count = len(runs.configuration)
-    init = partial(initial, policy)
+
+    def init(own: tuple[Any, Array], arms: Array) -> Any:
+        return initial(policy, own[0], arms, own[1])
+
     zeros = jnp.zeros(count, tables.gaps.dtype)
     return Carry(
-        policy=jax.vmap(init, (-1, None, 0), -1)(runs.params, tables.arms, keys),
+        policy=over_runs(init, (runs.params, keys), tables.arms),
         action=jnp.zeros(count, jnp.int32),
         shadow=jnp.tile(tables.x1[:, None], (1, count)),
         disturbance=jnp.zeros((len(tables.x1), count), tables.gaps.dtype),
@@ -117,10 +120,15 @@ def step(
     chex.assert_shape(E, (len(gains.g), len(runs.configuration)))
 
     plan = jax.tree.map(lambda leaf: leaf[..., runs.configuration], now.plan)
-    epoch = Epoch(now.epoch, now.start, now.epoch_length, plan, uniforms)
-    axes: Any = Epoch(None, None, None, -1, -1)  # type: ignore[arg-type]
-    choose = jax.vmap(partial(decide, policy), (-1, None, -1, axes))
-    chosen = choose(runs.params, tables.arms, carry.policy, epoch)
+
+    def choose(own: tuple[Any, Any, Any, Array], shared: tuple[Array, Moment]) -> Array:
+        (params, state, plan, uniforms), (arms, now) = own, shared
+        epoch = Epoch(now.epoch, now.start, now.epoch_length, plan, uniforms)
+        return decide(policy, params, arms, state, epoch)
+
+    chosen = over_runs(
+        choose, (runs.params, carry.policy, plan, uniforms), (tables.arms, now._replace(plan=None))
+    )
     action = jnp.where(now.starts, chosen, carry.action)
     U = tables.arms.T[:, action]
 
@@ -131,10 +139,13 @@ def step(
         before = jnp.where(now.starts, 0, carry.total)
         total = before + row(maps.sum_state, Z) + row(maps.sum_action, U) + noise_sum
 
-    feedback = Feedback(action, U, last, total, now.epoch_length, plan, tables.arms)
-    of_each = Feedback(-1, -1, -1, -1, None, -1, None)  # type: ignore[arg-type]
-    learned = jax.vmap(partial(learn, policy), (-1, -1, of_each), -1)(
-        runs.params, carry.policy, feedback
+    def observe(own: tuple[Any, Any, Feedback], shared: tuple[Array, Array]) -> Any:
+        (params, state, feedback), (length, arms) = own, shared
+        return learn(policy, params, state, feedback._replace(length=length, vertices=arms))
+
+    feedback = Feedback(action, U, last, total, None, plan)  # type: ignore[arg-type]
+    learned = over_runs(
+        observe, (runs.params, carry.policy, feedback), (now.epoch_length, tables.arms)
     )
 
     # An index that is no arm's makes the regret NaN, which is rejected in the end.
@@ -158,7 +169,8 @@ def step(
 
 def row(weights: Array, columns: Array) -> Array:
     """wᵀX, (runs,), for w (a,) and X (a, runs)."""
-    return matmul(weights[None], columns)[0]
+    # A reduction, because XLA computes sums written out anew for everything that uses them.
+    return jnp.sum(weights[:, None] * columns, axis=0)
 
 
 def initial(policy: Policy, params: Any, arms: Array, key: Array) -> Any:

@@ -11,22 +11,21 @@ from dlbjax.common.arrays import Array
 from dlbjax.engine.simulate import simulate
 from dlbjax.model.bounds import Bounds
 from dlbjax.model.problem import Problem
-from dlbjax.policies import ridge
 from dlbjax.policies.base import Epoch, Feedback, Policy, Schedule
 from dlbjax.policies.dynlin_ucb_tight import radius as tight_radius
-from dlbjax.policies.ridge import Ridge
-from dlbjax.policies.small import dot, matvec
+from dlbjax.policies.ridge import Gram
+from dlbjax.policies.small import dot, inverse, matvec
 from dlbjax.theory.confidence import radius
 
-Ratio = Callable[
-    [Any, Any, Any, Array, Array], Array
-]  # of (params, given, state, vertices, rounds)
+# of (params, given, state, sums, vertices, rounds)
+Ratio = Callable[[Any, Any, Any, Gram, Array, Array], Array]
 
 
 class Watched(NamedTuple):
-    """A policy's state, and the largest ratio seen after any of its epochs."""
+    """A policy's state, V and b of its regression, and the largest ratio seen after any of its epochs."""
 
     inner: Any
+    sums: Gram
     largest: Array
 
 
@@ -69,33 +68,34 @@ def paper_ratios(
     return _largest(problem, policy, ratio, (problem.h, bounds, delta), horizon, seeds)
 
 
-def _tight_ratio(params: Any, h: Array, state: Any, vertices: Array, rounds: Array) -> Array:
-    prediction = ridge.predict(state.ridge, vertices)
-    return _error(state.ridge, h) / tight_radius(params, state, prediction)
+def _tight_ratio(
+    params: Any, h: Array, state: Any, sums: Gram, vertices: Array, rounds: Array
+) -> Array:
+    return _error(sums, h) / tight_radius(params, state, state.ridge.predict(vertices).width)
 
 
-def _printed_ratio(params: Any, given: Any, state: Ridge, vertices: Array, rounds: Array) -> Array:
-    return _paper_ratio(params.lam, given, state, vertices, rounds, printed=True)
+def _printed_ratio(
+    params: Any, given: Any, state: Any, sums: Gram, vertices: Array, rounds: Array
+) -> Array:
+    return _paper_ratio(params.lam, given, sums, rounds, printed=True)
 
 
 def _corrected_ratio(
-    params: Any, given: Any, state: Ridge, vertices: Array, rounds: Array
+    params: Any, given: Any, state: Any, sums: Gram, vertices: Array, rounds: Array
 ) -> Array:
-    return _paper_ratio(params.lam, given, state, vertices, rounds, printed=False)
+    return _paper_ratio(params.lam, given, sums, rounds, printed=False)
 
 
-def _paper_ratio(
-    lam: Array, given: Any, state: Ridge, vertices: Array, rounds: Array, printed: bool
-) -> Array:
+def _paper_ratio(lam: Array, given: Any, sums: Gram, rounds: Array, printed: bool) -> Array:
     h, bounds, delta = given
-    growth = ridge.predict(state, vertices).log_determinant - len(h) * jnp.log(lam)
-    return _error(state, h) / radius(bounds, lam, delta, rounds, growth, printed)
+    growth = jnp.linalg.slogdet(sums.V.value).logabsdet - len(h) * jnp.log(lam)
+    return _error(sums, h) / radius(bounds, lam, delta, rounds, growth, printed)
 
 
-def _error(state: Ridge, h: Array) -> Array:
+def _error(sums: Gram, h: Array) -> Array:
     """‖ĥ−h‖_V."""
-    off = ridge.estimate(state) - h
-    return jnp.sqrt(dot(off, matvec(state.V.value, off)))
+    off = matvec(inverse(sums.V.value), sums.b.value) - h
+    return jnp.sqrt(dot(off, matvec(sums.V.value, off)))
 
 
 def _largest(
@@ -123,7 +123,9 @@ def _largest(
 @cache  # so that the same functions compile once
 def _watching(init: Any, act: Any, update: Any, ratio: Ratio) -> tuple[Any, Any, Any]:
     def watched_init(params: Any, vertices: Array, key: Array) -> Watched:
-        return Watched(init(params[0], vertices, key), jnp.zeros((), vertices.dtype))
+        own = params[0]
+        sums = Gram.start(own.lam, vertices)
+        return Watched(init(own, vertices, key), sums, jnp.zeros((), vertices.dtype))
 
     def watched_act(params: Any, vertices: Array, state: Watched, epoch: Epoch) -> Array:
         return act(params[0], vertices, state.inner, epoch._replace(plan=epoch.plan[0]))
@@ -131,7 +133,8 @@ def _watching(init: Any, act: Any, update: Any, ratio: Ratio) -> tuple[Any, Any,
     def watched_update(params: Any, state: Watched, feedback: Feedback) -> Watched:
         (own, given), (plan, rounds) = params, feedback.plan
         inner = update(own, state.inner, feedback._replace(plan=plan))
-        now = ratio(own, given, inner, feedback.vertices, rounds)
-        return Watched(inner, jnp.maximum(state.largest, now))
+        sums = state.sums.observe(feedback)
+        now = ratio(own, given, inner, sums, feedback.vertices, rounds)
+        return Watched(inner, sums, jnp.maximum(state.largest, now))
 
     return watched_init, watched_act, watched_update

@@ -17,7 +17,7 @@ import numpy as np
 from dlbjax.common.arrays import Array, Number, real_number, whole_number
 from dlbjax.model.bounds import Bounds, check
 from dlbjax.policies.base import Epoch, Feedback, Policy, PolicyGrid, Schedule, over_grid
-from dlbjax.policies.small import first_of, largest, one_hot, total
+from dlbjax.policies.small import entry, first_of, largest, one_hot
 
 NEVER = 2**31 - 1  # the round at which an arm that is not triggered was triggered
 
@@ -65,7 +65,7 @@ def decide(params: Params, state: State) -> tuple[Array, Array]:
     r̂_sup − r̂_i ≤ c₁σ√((α²−α^{2(t−τ_i+1)})/(1−α²)): it may have become the better one by now.
     """
     K = state.estimates.shape[0]
-    last, before = (_of(arm, state.estimates) for arm in (state.last, state.before))
+    last, before = (entry(state.estimates, arm) for arm in (state.last, state.before))
     superior = jnp.where(last >= before, state.last, state.before)
     behind = jnp.maximum(last, before) - state.estimates
     triggers = behind <= params.width * jnp.sqrt(1 - state.freshness)
@@ -157,8 +157,3 @@ def ar2(
         return Policy(init, act, update, feedback=("last",), name="AR2", prepare=prepare)
 
     return over_grid(make, bounds, alpha=alpha, sigma=sigma, epoch=epoch)
-
-
-def _of(arm: Array, values: Array) -> Array:
-    """The value of an arm, for values (K,)."""
-    return total(jnp.where(one_hot(arm, values.shape[0]), values, 0))

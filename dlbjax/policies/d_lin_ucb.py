@@ -15,7 +15,16 @@ from dlbjax.common.arrays import Array, Number, real_number
 from dlbjax.model.bounds import Bounds
 from dlbjax.policies import ridge
 from dlbjax.policies.base import Epoch, Feedback, Policy, PolicyGrid, Schedule, over_grid
-from dlbjax.policies.small import Sum, first_best, inverse, matmul, matvec, outer, quadratic_forms
+from dlbjax.policies.small import (
+    Sum,
+    first_best,
+    inverse,
+    matmul,
+    matvec,
+    outer,
+    products,
+    quadratic_forms,
+)
 
 
 def exploration(
@@ -65,7 +74,7 @@ def act(params: Params, vertices: Array, state: State, epoch: Epoch) -> Array:
     spread = matmul(matmul(V_inverse, state.V_squared.value + regulariser), V_inverse)
     # Rounding may leave a variance of nothing just below zero.
     width = jnp.sqrt(jnp.maximum(quadratic_forms(vertices, spread), 0))
-    return first_best(matvec(vertices, estimate) + epoch.plan * width)
+    return first_best(products(vertices, estimate) + epoch.plan * width)
 
 
 def update(params: Params, state: State, feedback: Feedback) -> State:

@@ -60,14 +60,14 @@ def init(params: Params, vertices: Array, key: Array) -> ridge.Ridge:
 
 def act(params: Params, vertices: Array, state: ridge.Ridge, epoch: Epoch) -> Array:
     """u ← argmax ⟨V⁻¹b, u⟩ + β_t ‖u‖_{V⁻¹}; the schedule plans β_t and holds u for 1 + H_m rounds."""
-    estimate, width, _ = ridge.predict(state, vertices)
+    estimate, width = state.predict(vertices)
     chosen = first_best(estimate + epoch.plan * width)
     return jnp.where((epoch.index == 1) & (params.first >= 0), params.first, chosen)
 
 
 def update(params: Params, state: ridge.Ridge, feedback: Feedback) -> ridge.Ridge:
     """V ← V + u uᵀ, b ← b + y u with the last reward of the epoch."""
-    return ridge.observe(state, feedback.vector, feedback.last)
+    return state.observe(feedback)
 
 
 def dynlin_ucb(

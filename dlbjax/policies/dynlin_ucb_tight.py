@@ -21,8 +21,8 @@ from dlbjax.policies import ridge
 from dlbjax.policies.base import Epoch, Feedback, Policy, PolicyGrid, Schedule, over_grid
 from dlbjax.policies.dynlin_ucb import epoch_lengths
 from dlbjax.policies.epochs import LONGEST, settling_rounds
-from dlbjax.policies.ridge import Prediction, Ridge
-from dlbjax.policies.small import dot, first_best, one_hot, total
+from dlbjax.policies.ridge import Ridge
+from dlbjax.policies.small import Sum, dot, first_best, one_hot, total
 
 
 class Params(NamedTuple):
@@ -47,6 +47,7 @@ class State(NamedTuple):
     """A ridge regression, and what is needed to bound its bias."""
 
     ridge: Ridge
+    growth: Sum  # log(det V/λ^d)
     bias: Array  # (K,) G_v = Σ_{l: u_l=v} b_l
     past: Array  # (K,) p_v, the weight of rounds that played v in the state
     before: Number  # p₀, the weight of rounds before the first
@@ -55,20 +56,20 @@ class State(NamedTuple):
 def init(params: Params, vertices: Array, key: Array) -> State:
     """Nothing observed; only what was before the first round weighs in the state."""
     zeros = jnp.zeros(len(vertices), vertices.dtype)
-    return State(ridge.start(params.lam, vertices), zeros, zeros, params.reach)
+    nothing = Sum.of(zeros[0])
+    return State(ridge.start(params.lam, vertices), nothing, zeros, zeros, params.reach)
 
 
-def radius(params: Params, state: State, prediction: Prediction) -> Array:
+def radius(params: Params, state: State, width: Array) -> Array:
     """c̄₂√λ + Σ_v G_v‖v‖_{V⁻¹} + √(2σ̄²(log(1/δ_ξ) + ½·log(det V/λ^d)))."""
-    growth = prediction.log_determinant - state.ridge.b.value.shape[0] * jnp.log(params.lam)
-    noise = jnp.sqrt(params.noise * (params.log_odds + growth / 2))
-    return params.shrinkage + dot(state.bias, prediction.width) + noise
+    noise = jnp.sqrt(params.noise * (params.log_odds + state.growth.value / 2))
+    return params.shrinkage + dot(state.bias, width) + noise
 
 
 def act(params: Params, vertices: Array, state: State, epoch: Epoch) -> Array:
     """u ← argmax ⟨V⁻¹b, u⟩ + radius · ‖u‖_{V⁻¹}."""
-    prediction = ridge.predict(state.ridge, vertices)
-    return first_best(prediction.estimate + radius(params, state, prediction) * prediction.width)
+    estimate, width = state.ridge.predict(vertices)
+    return first_best(estimate + radius(params, state, width) * width)
 
 
 def update(params: Params, state: State, feedback: Feedback) -> State:
@@ -78,7 +79,8 @@ def update(params: Params, state: State, feedback: Feedback) -> State:
     switched = dot(state.past, norms(feedback.vertices - u)) + state.before * norms(u[None])[0]
     bias = plan.settled * switched + plan.carried
     return State(
-        ridge=ridge.observe(state.ridge, u, feedback.last),
+        ridge=state.ridge.observe(feedback),
+        growth=state.growth.add(jnp.log1p(state.ridge.square_of(u))),
         bias=state.bias + played * bias,
         past=plan.decay * state.past + played * ((1 - plan.decay) * params.reach),
         before=plan.decay * state.before,
@@ -92,7 +94,7 @@ def norms(vectors: Array) -> Array:
 
 def dynlin_ucb_tight(
     bounds: Bounds,
-    lam: Number = 0.01,
+    lam: Number | None = None,
     delta: Number | None = None,
     extra: Number | None = None,
     x1: Number | None = None,
@@ -119,7 +121,8 @@ def dynlin_ucb_tight(
 
     Args:
       bounds: bounds on the problem; see `Bounds.of`.
-      lam: ridge parameter λ > 0. Small is best: it costs c̄₂√λ, and a bias no longer grows with 1/√λ.
+      lam: ridge parameter λ > 0, U²/100 by default. Small is best: it costs c̄₂√λ, and a bias no longer
+        grows with 1/√λ.
       delta: confidence δ, 1/T by default.
       extra: q, further rounds of every epoch. By default ⌈log 20/log(1/ρ̄)⌉, at least 1: after them a
         transient is down to a twentieth.
@@ -139,8 +142,10 @@ def dynlin_ucb_tight(
     """
 
     def make(
-        bounds: Bounds, lam: Number, delta: Number | None, extra: Number | None, x1: Number | None
-    ) -> Policy:
+        bounds: Bounds, lam: Number | None, delta: Number | None, extra: Number | None,
+        x1: Number | None,
+    ) -> Policy:  # fmt: skip
+        lam = bounds.U**2 / 100 if lam is None else lam
         ridge.check(bounds, lam, delta)
         q = max(1, settling_rounds(float(bounds.rho), 20)) if extra is None else extra
         q = min(whole_number("extra", q, at_least=0), LONGEST // 2)

@@ -28,13 +28,13 @@ def init(params: Array, vertices: Array, key: Array) -> Ridge:
 
 def act(params: Array, vertices: Array, state: Ridge, epoch: Epoch) -> Array:
     """u ← argmax ⟨V⁻¹b, u⟩ + β_{t−1} ‖u‖_{V⁻¹}, every round."""
-    estimate, width, _ = ridge.predict(state, vertices)
+    estimate, width = state.predict(vertices)
     return first_best(estimate + epoch.plan * width)
 
 
 def update(params: Array, state: Ridge, feedback: Feedback) -> Ridge:
     """V ← V + u uᵀ, b ← b + y u, every round."""
-    return ridge.observe(state, feedback.vector, feedback.last)
+    return state.observe(feedback)
 
 
 def lin_ucb(

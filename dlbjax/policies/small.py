@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from dlbjax.common.arrays import Array
 
 _WRITTEN_OUT = 16  # terms; beyond, a contraction pays for itself
+_SHARED_WRITTEN_OUT = 64  # entries of a matrix that all runs share
 
 
 class Sum(NamedTuple):
@@ -71,34 +72,29 @@ def outer(one: Array, other: Array) -> Array:
     return one[:, None] * other[None, :]
 
 
+def products(shared: Array, vector: Array) -> Array:
+    """M x, for M (a, b) that all runs share, such as the vertices, and a run's own x (b,).
+
+    Over the runs this is one product of two matrices, which a library is good at where M is not small.
+    """
+    if shared.size > _SHARED_WRITTEN_OUT:
+        return jnp.matmul(shared, vector, precision="highest")
+    return matvec(shared, vector)
+
+
 def quadratic_forms(vectors: Array, matrix: Array) -> Array:
-    """uᵀ M u for every row u of vectors (a, b), with a symmetric M (b, b)."""
+    """uᵀ M u for every row u of vectors (a, b) that all runs share, with a run's own symmetric M (b, b)."""
     d = matrix.shape[0]
-    if d > _WRITTEN_OUT:
-        return jnp.einsum("ki,ij,kj->k", vectors, matrix, vectors)
-    return _total(
-        [
-            vectors[:, i] * vectors[:, j] * (matrix[i, j] if i == j else 2 * matrix[i, j])
-            for i in range(d)
-            for j in range(i + 1)
-        ]
-    )
+    pairs = [(i, j) for i in range(d) for j in range(i + 1)]
+    weights = [(1 if i == j else 2) * vectors[:, i] * vectors[:, j] for i, j in pairs]
+    return products(jnp.stack(weights, axis=1), jnp.stack([matrix[pair] for pair in pairs]))
 
 
 def inverse(matrix: Array) -> Array:
-    """Inverse of a symmetric positive definite matrix (d, d)."""
-    return inverse_and_log_determinant(matrix)[0]
-
-
-def inverse_and_log_determinant(matrix: Array) -> tuple[Array, Array]:
-    """Inverse and log det of a symmetric positive definite matrix (d, d), by sweeps.
-
-    Such a matrix needs no pivoting, and the pivots' product is its determinant.
-    """
+    """Inverse of a symmetric positive definite matrix (d, d), by sweeps, which need no pivoting there."""
     d = matrix.shape[0]
     if d > _WRITTEN_OUT // 2:
-        return jnp.linalg.inv(matrix), jnp.linalg.slogdet(matrix).logabsdet
-    log_determinant = jnp.zeros((), matrix.dtype)
+        return _inverse_by_rows(matrix)
     lower = {(i, j): matrix[i, j] for i in range(d) for j in range(i + 1)}
 
     def place(i: int, j: int) -> tuple[int, int]:
@@ -106,7 +102,6 @@ def inverse_and_log_determinant(matrix: Array) -> tuple[Array, Array]:
 
     for k in range(d):
         others = [i for i in range(d) if i != k]
-        log_determinant = log_determinant + jnp.log(lower[k, k])
         pivot = 1 / lower[k, k]
         column = {i: lower[place(i, k)] for i in others}
         scaled = {i: column[i] * pivot for i in others}
@@ -116,21 +111,36 @@ def inverse_and_log_determinant(matrix: Array) -> tuple[Array, Array]:
                 if j <= i:
                     lower[i, j] = lower[i, j] - scaled[i] * column[j]
         lower[k, k] = -pivot
-    inverted = -jnp.stack([jnp.stack([lower[place(i, j)] for j in range(d)]) for i in range(d)])
-    return inverted, log_determinant
+    return -jnp.stack([jnp.stack([lower[place(i, j)] for j in range(d)]) for i in range(d)])
+
+
+def _inverse_by_rows(matrix: Array) -> Array:
+    """The same sweeps over whole matrices, of which there are few enough to compile."""
+    for k in range(matrix.shape[0]):
+        here = one_hot(jnp.asarray(k), matrix.shape[0])
+        pivot = 1 / matrix[k, k]
+        column = jnp.where(here, -1, matrix[:, k])
+        matrix = jnp.where(here[:, None] | here[None], 0, matrix) - outer(column, column * pivot)
+    return -matrix
 
 
 def first_best(values: Array) -> Array:
-    """The first index whose value is within 1e-12 of the largest, so that rounding decides nothing.
+    """The first index whose value is within a part in 10¹² of the largest, so that rounding decides nothing.
 
     Where a value is NaN it is the index after the last, which the simulator rejects.
     """
-    return first_of(values >= largest(values) - 1e-12)
+    best = largest(values)
+    return first_of(values >= best * jnp.where(best > 0, 1 - 1e-12, 1 + 1e-12))
 
 
 def one_hot(index: Array, count: int) -> Array:
     """Which of 0..count−1 an index is, (count,)."""
     return jnp.arange(count, dtype=index.dtype) == index
+
+
+def entry(values: Array, index: Array) -> Array:
+    """The value at an index, for values (count,). Indexing would take each run on its own."""
+    return total(jnp.where(one_hot(index, values.shape[0]), values, 0))
 
 
 def draw(probabilities: Array, uniform: Array) -> Array:

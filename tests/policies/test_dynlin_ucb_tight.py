@@ -80,7 +80,7 @@ def test_agrees_with_a_loop_over_the_history(name, options, extra, rho_bar):
         dlb.dynlin_ucb_tight(bounds, **options),
         noise_for(problem, 2, T),
         partial(
-            loop, model_of(problem), fields_of(bounds), options.get("lam", 0.01),
+            loop, model_of(problem), fields_of(bounds), options.get("lam", float(bounds.U) ** 2 / 100),
             options.get("delta", 1 / T), options.get("x1", float(bounds.X)), lengths,
         ),
     )  # fmt: skip
@@ -94,7 +94,8 @@ def test_a_state_that_starts_elsewhere_and_dynamics_unknown():
         bounds = dlb.Bounds.of(problem, rho_bar)
         extra = {0.0: 1, 0.8: 14}[rho_bar]  # 0.8^14 < 1/20 < 0.8^13
         lengths = [length + extra for length in epoch_lengths(rho_bar, T)]
-        args = (model_of(problem), fields_of(bounds), 0.01, 1 / T, float(bounds.X), lengths)
+        lam = float(bounds.U) ** 2 / 100
+        args = (model_of(problem), fields_of(bounds), lam, 1 / T, float(bounds.X), lengths)
         assert_agrees(
             problem, dlb.dynlin_ucb_tight(bounds), noise_for(problem, 2, T), partial(loop, *args)
         )
@@ -118,6 +119,7 @@ class Follower(NamedTuple):
     """State of a policy that plays so as to make the noise of the last epoch count again."""
 
     ridge: Any
+    growth: Any
     bias: Any
     past: Any
     before: Any
@@ -135,7 +137,7 @@ def follow(params, vertices, state, epoch):
 
 
 def follower_update(params, state, feedback):
-    after = update(params, State(*state[:4]), feedback)
+    after = update(params, State(*state[:5]), feedback)
     return Follower(*after, feedback.last * after.ridge.b.value[0])
 
 

@@ -7,38 +7,110 @@ import pytest
 
 import dlbjax as dlb
 from dlbjax.policies import ridge
-from dlbjax.policies.small import inverse_and_log_determinant
 
 
-@pytest.mark.parametrize(("double", "digits"), [(False, 3e-7), (True, 1e-10)])
-def test_sums_do_not_drift_in_a_million_observations(double, digits):
+def observations(form, vertices, actions, rewards, lam):
+    """What a form of the regression predicts after some observations."""
+
+    def observe(state, seen):
+        action, reward = seen
+        vector = vertices[action]
+        one = jnp.ones((), jnp.int32)
+        return state.observe(dlb.Feedback(action, vector, reward, None, one, None, vertices)), None
+
+    start = form.start(jnp.asarray(lam, vertices.dtype), vertices)
+    state, _ = jax.jit(lambda: jax.lax.scan(observe, start, (actions, rewards)))()
+    return state, state.predict(vertices)
+
+
+@pytest.mark.parametrize(
+    ("form", "double", "digits"),
+    [(ridge.Gram, False, 3e-7), (ridge.Gram, True, 1e-10), (ridge.ByVertex, True, 1e-9)],
+)
+def test_no_drift_in_a_million_observations(form, double, digits):
     """Terms that are no multiples of the last place of a sum near 10⁵."""
-    count, u, y = 10**6, np.array([0.3, 0.7]), 0.8123
+    count, vertices = 10**6, np.array([[0.3, 0.7], [0.6, 0.1]])
+    actions = np.arange(count) % 3 // 2  # two of three play the first vertex
     with jax.enable_x64(double):
-        action, reward = jnp.asarray(u), jnp.asarray(y)
-        state = jax.jit(
-            lambda: jax.lax.fori_loop(
-                0,
-                count,
-                lambda _, s: ridge.observe(s, action, reward),
-                ridge.start(jnp.ones(()), jnp.eye(2)),
+        rewards = jnp.full(count, 0.8123)
+        _, (estimate, width) = observations(
+            form, jnp.asarray(vertices), jnp.asarray(actions, jnp.int32), rewards, 1.0
+        )
+    counts = np.bincount(actions)
+    V = np.eye(2) + (vertices.T * counts) @ vertices
+    h = np.linalg.solve(V, 0.8123 * counts @ vertices)
+    np.testing.assert_allclose(estimate, vertices @ h, rtol=digits)
+    expected = np.sqrt(np.einsum("ki,ij,kj->k", vertices, np.linalg.inv(V), vertices))
+    np.testing.assert_allclose(width, expected, rtol=digits)
+
+
+@pytest.mark.parametrize("units", [1.0, 1e3])
+def test_both_forms_agree_with_least_squares(units):
+    rng = np.random.default_rng(0)
+    vertices = units * rng.uniform(size=(40, 5))
+    actions, rewards = rng.integers(40, size=300), rng.normal(size=300)
+    played, lam = vertices[actions], 2.0
+    V = lam * np.eye(5) + played.T @ played
+    squares = np.einsum("ki,ij,kj->k", vertices, np.linalg.inv(V), vertices)
+    with jax.enable_x64(True):
+        given = jnp.asarray(vertices), jnp.asarray(actions, jnp.int32), jnp.asarray(rewards)
+        for form in (ridge.Gram, ridge.ByVertex):
+            state, (estimate, width) = observations(form, *given, lam)
+            np.testing.assert_allclose(
+                estimate, vertices @ np.linalg.solve(V, rewards @ played), atol=1e-7
             )
-        )()
-    np.testing.assert_allclose(state.V.value, np.eye(2) + count * np.outer(u, u), rtol=digits)
-    np.testing.assert_allclose(state.b.value, count * y * u, rtol=digits)
+            np.testing.assert_allclose(width**2, squares, atol=1e-15 * units**2 / lam + 1e-12)
+            np.testing.assert_allclose(state.square_of(given[0][3]), squares[3], rtol=1e-4)
 
 
-@pytest.mark.parametrize("d", [1, 3, 8, 9])
-def test_inverse_and_determinant(d):
-    """Written out for a few dimensions, by LAPACK for more; mapped over runs."""
+@pytest.mark.parametrize("d", [1, 3, 8, 9, 16])
+def test_inverse(d):
+    """Written out for a few dimensions, by whole matrices for more; mapped over runs."""
     root = np.random.default_rng(d).normal(size=(5, d, d + 2))
     matrices = root @ np.swapaxes(root, 1, 2)
     with jax.enable_x64(True):
-        found = jax.vmap(inverse_and_log_determinant, out_axes=-1)(jnp.asarray(matrices))
-    inverses, logarithms = map(np.asarray, found)
+        inverses = np.asarray(jax.vmap(dlb.small.inverse, out_axes=-1)(jnp.asarray(matrices)))
     for i, matrix in enumerate(matrices):
-        np.testing.assert_allclose(inverses[..., i] @ matrix, np.eye(d), atol=1e-8)
-        np.testing.assert_allclose(logarithms[i], np.log(np.linalg.det(matrix)), rtol=1e-9)
+        np.testing.assert_allclose(inverses[..., i] @ matrix, np.eye(d), atol=1e-7)
+
+
+def budget_problem(units):
+    """Ten channels with equal limits, whose effects differ."""
+    system = dlb.System(
+        [[0.1]], np.full((1, 10), 1 / units), [1.0], np.linspace(1, 2, 10) / units, sigma=1.0
+    )
+    return dlb.Problem(system, dlb.actions.budget(0.0, [units] * 10, total=5 * units))
+
+
+@pytest.mark.parametrize("make", [dlb.dynlin_ucb, dlb.dynlin_ucb_tight, dlb.lin_ucb, dlb.d_lin_ucb])
+def test_units_of_the_actions_do_not_matter(make):
+    """Actions times a power of two, and λ times its square, give the same actions to the bit."""
+    actions = []
+    for units in (1.0, 2.0**20):
+        problem = budget_problem(units)
+        policy = make(dlb.Bounds.of(problem), lam=units**2)
+        actions.append(dlb.simulate(problem, policy, 300, 2, record="actions").actions)
+    np.testing.assert_array_equal(*actions)
+    assert len(np.unique(actions[0])) > 10
+
+
+@pytest.mark.parametrize("make", [dlb.dynlin_ucb, dlb.dynlin_ucb_tight, dlb.lin_ucb, dlb.d_lin_ucb])
+def test_actions_in_the_millions_are_fine(make):
+    """λ = log T is next to nothing beside squares of 10¹⁴; every choice is still one of a vertex."""
+    problem = budget_problem(1e7)
+    result = dlb.simulate(problem, make(dlb.Bounds.of(problem)), 300, 3, record="actions")
+    assert np.isfinite(result.expected_regret).all()
+    assert result.actions.max() < len(problem.actions)
+    assert len(np.unique(result.actions)) >= 10
+
+
+def test_tight_default_of_lambda_is_relative_to_the_actions():
+    actions = []
+    for units in (1.0, 2.0**20):
+        problem = budget_problem(units)
+        policy = dlb.dynlin_ucb_tight(dlb.Bounds.of(problem))
+        actions.append(dlb.simulate(problem, policy, 300, 2, record="actions").actions)
+    np.testing.assert_array_equal(*actions)
 
 
 @pytest.mark.parametrize("make", [dlb.dynlin_ucb, dlb.dynlin_ucb_tight, dlb.lin_ucb, dlb.d_lin_ucb])
