@@ -32,6 +32,14 @@ def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 150
 
 
+@pytest.mark.parametrize("page", ["README.md", ".github/CONTRIBUTING.md"])
+def test_links_to_files_lead_somewhere(page):
+    """Those between pages of the site are checked when it is built."""
+    path = ROOT / page
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", path.read_text("utf-8"))
+    assert [link for link in links if not (path.parent / link).exists()] == []
+
+
 def test_own_policy_in_a_figure_takes_less_than_twenty_lines():
     first = blocks(FOLDER / "write_policy.md")[0]
     assert len([line for line in first.splitlines() if line.strip()]) < 20
