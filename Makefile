@@ -75,8 +75,8 @@ notebooks-check: $(VENV)/test
 
 notebooks: notebooks-check
 	$(PIP) --editable ".[notebooks]"
-	$(BIN)/python -m tests.pages
 	cd notebooks && PATH="$(CURDIR)/$(BIN):$$PATH" ../$(BIN)/jupyter execute --inplace *.ipynb
+	$(BIN)/python -m tests.pages
 
 $(VENV)/docs: $(VENV)/test
 	$(PIP) --editable ".[docs]"

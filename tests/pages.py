@@ -1,5 +1,9 @@
-"""The Python of the README and of the guide's pages; run as a module, draw the pages' pictures again."""
+"""The Python of the README and of the guide's pages.
 
+Run as a module it draws the pages' pictures again, and removes progress bars from executed notebooks.
+"""
+
+import json
 import re
 from pathlib import Path
 
@@ -11,8 +15,9 @@ FOLDER = ROOT / "notebooks"
 # Pages whose Python runs anywhere within seconds. A block that cannot, because it needs a cluster or a
 # file of the reader's, begins with ```{code-block} python.
 PAGES = {path.stem: path for path in [ROOT / "README.md", *sorted(FOLDER.glob("*.md"))]}
-# Pictures in notebooks/drawings, and the page that ends with them as its last figure at that place.
+# Pages and the picture in notebooks/drawings that is their last figure.
 PICTURES = {"start": "start", "write_policy": "mine", "results": "results"}
+BAR = "application/vnd.jupyter.widget-view+json"
 
 
 def blocks(path: Path) -> list[str]:
@@ -29,10 +34,23 @@ def run(path: Path) -> dict[str, object]:
     return names
 
 
+def remove_bars(path: Path) -> None:
+    """Remove progress bars from a notebook: how many there are depends on the machine."""
+    notebook = json.loads(path.read_text("utf-8"))
+    notebook["metadata"].pop("widgets", None)
+    for cell in notebook["cells"]:
+        cell["metadata"].pop("execution", None)
+        if "outputs" in cell:
+            cell["outputs"] = [out for out in cell["outputs"] if BAR not in out.get("data", {})]
+    path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
 if __name__ == "__main__":
     import os
     import tempfile
 
+    for notebook in FOLDER.glob("*.ipynb"):
+        remove_bars(notebook)
     plt.switch_backend("Agg")
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
