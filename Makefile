@@ -15,7 +15,7 @@ FAST := common cli/test_specs.py engine/test_segments.py model/test_problem.py m
 # XLA before JAX 0.12 runs the kernels of a loop one by one unless asked to compile the loop whole.
 reproduce bench: export XLA_FLAGS ?= --xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=1000000000
 
-.PHONY: help test check evidence reproduce bench notebooks format clean
+.PHONY: help test check evidence reproduce bench measured notebooks notebooks-check docs format clean
 
 help:
 	@echo "make reproduce  run all the paper's experiments at full size, into results/"
@@ -23,7 +23,9 @@ help:
 	@echo "make check      the same in a minute, with the fast tests only"
 	@echo "make evidence   what takes long and proves a figure once: kills, coverage, full size (10 min)"
 	@echo "make bench      time dlbjax against its peers, measure its memory and precision (1 h)"
-	@echo "make notebooks  test all notebooks in small sizes, then execute them at full size, in place"
+	@echo "make notebooks  execute all notebooks at full size, in place (5 min); make notebooks-check in small sizes"
+	@echo "make docs       build the documentation's site into results/site"
+	@echo "make measured   copy what make reproduce and make bench wrote into the documentation"
 	@echo "make format     let ruff format and fix the code"
 	@echo "make clean      remove the environment and what was built"
 
@@ -62,12 +64,27 @@ bench: $(VENV)/base
 	$(BIN)/python benchmarks/run.py --out results/benchmarks
 	$(BIN)/python benchmarks/sweep.py --out results/benchmarks
 	$(BIN)/python benchmarks/precision.py
-	$(BIN)/python benchmarks/identification.py
+	$(BIN)/python benchmarks/identification.py | tee results/benchmarks/identification.md
 
-notebooks: $(VENV)/base
-	$(PIP) --editable ".[notebooks,test]"
-	$(BIN)/python -m pytest -m notebooks
+measured:
+	cp results/claims.md results/*.png notebooks/measured/
+	if [ -d results/benchmarks ]; then cp results/benchmarks/*.md results/benchmarks/*.png notebooks/measured/benchmarks/; fi
+
+notebooks-check: $(VENV)/test
+	$(BIN)/python -m pytest -n 2 -m notebooks tests/test_notebooks.py
+
+notebooks: notebooks-check
+	$(PIP) --editable ".[notebooks]"
 	cd notebooks && PATH="$(CURDIR)/$(BIN):$$PATH" ../$(BIN)/jupyter execute --inplace *.ipynb
+	$(BIN)/python -m tests.pages
+
+$(VENV)/docs: $(VENV)/test
+	$(PIP) --editable ".[docs]"
+	@touch $@
+
+docs: $(VENV)/docs
+	$(BIN)/sphinx-build --builder html --fail-on-warning --keep-going --fresh-env \
+		--doctree-dir results/doctrees notebooks results/site
 
 format: $(VENV)/test
 	$(BIN)/ruff check --fix .

@@ -1,11 +1,17 @@
 """The notebooks run from top to bottom, in sizes that take seconds, and were committed with pictures."""
 
+import ast
 import json
 from pathlib import Path
+from pkgutil import resolve_name
+from types import ModuleType
 
 import jax
 import matplotlib.pyplot as plt
 import pytest
+
+from tests.pages import BAR
+from tests.test_pages import documented
 
 FOLDER = Path(__file__).parent.parent / "notebooks"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
@@ -46,7 +52,25 @@ def test_was_committed_as_it_ran(name):
             assert output["output_type"] != "error"
             assert output.get("name") != "stderr", "".join(output["text"])
             pictures += "image/png" in output.get("data", {})
+            assert BAR not in output.get("data", {})  # needs scripts from a network
     assert pictures >= 1
     first = "".join(cells(name, "markdown")[0]["source"])
     assert "**You will learn**" in first
     assert "**Time**" in first
+
+
+def dlbjax_names(name):
+    """What a notebook imports from dlbjax."""
+    for cell in cells(name, "code"):
+        for node in ast.walk(ast.parse("".join(cell["source"]))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dlbjax"):
+                yield from (resolve_name(f"{node.module}:{alias.name}") for alias in node.names)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_uses_what_the_reference_documents_and_one_style_sheet(name):
+    shown = documented()
+    for thing in dlbjax_names(name):
+        assert isinstance(thing, ModuleType) or id(thing) in shown, thing
+    first = "".join(cells(name, "code")[0]["source"])
+    assert 'plt.style.use("dlbjax.results.style")' in first

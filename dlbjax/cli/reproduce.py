@@ -18,9 +18,10 @@ figures:
 {figures}
   all      all of them (default)
 
-Each writes the figure (.png, .pdf), a table (.md) and its results (.npz, for dlbjax.load); claims.md
-compares the paper's claims with the measurements. Results of the same code and size in the folder
-are reused, so that an interrupted command continues.
+Each writes the figure (.png, .pdf), a table (.md) and its results (.npz, for dlbjax.load). Figures show
+expected regret, and with -offline in their name offline regret, as the paper does. claims.md compares the
+paper's claims with all results in the folder. Results of the same code and size are reused, so that an
+interrupted command continues.
 
 examples:
   dlbjax reproduce

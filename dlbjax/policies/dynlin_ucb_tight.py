@@ -104,12 +104,12 @@ def dynlin_ucb_tight(
     Epoch l plays one vertex for 1 + H_l rounds, H_l = ⌊log l / log(1/ρ̄)⌋ + q, and learns from the last
     reward. With probability at least 1 − δ, after every epoch,
 
-    ‖ĥ−h‖_V ≤ c̄₂√λ + Σ_v G_v‖v‖_{V⁻¹} + √(2σ̄²(log(2/δ) + ½·log(det V/λ^d))),    G_v = Σ_{l: u_l=v} b_l,
+        ‖ĥ−h‖_V ≤ c̄₂√λ + Σ_v G_v‖v‖_{V⁻¹} + √(2σ̄²(log(2/δ) + ½·log(det V/λ^d))),    G_v = Σ_{l: u_l=v} b_l,
 
     where b_l bounds how far the last reward of epoch l was from settled:
 
-    b_l = ΩΦ̄Bρ̄^{H_l}(Σ_v p_v‖v−u_l‖ + p₀‖u_l‖) + ΩΦ̄ρ̄^{t_l−1}‖x₁‖
-          + ΩΦ̄σρ̄^{H_l+1}√(2·log(2π²l²/(3δ))/(1−ρ̄²)).
+        b_l = ΩΦ̄Bρ̄^{H_l}(Σ_v p_v‖v−u_l‖ + p₀‖u_l‖) + ΩΦ̄ρ̄^{t_l−1}‖x₁‖
+              + ΩΦ̄σρ̄^{H_l+1}√(2·log(2π²l²/(3δ))/(1−ρ̄²)).
 
     p_v is the weight in the state of the rounds that played v, so that an epoch that goes on with the
     last vertex has hardly any bias. The paper's radius charges every epoch for the largest switch there

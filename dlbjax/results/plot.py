@@ -99,13 +99,15 @@ def regret(
     if ax is None:
         _, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
     floor = _floor(found) if yscale == "log" else -np.inf
+    faint = max(0.05, min(0.2, 0.6 / len(found)))  # so that bands on top of each other stay light
     beyond = []
     for curve, (colour, dashes), text in zip(found, looks, texts, strict=True):
         mean = np.where(curve.mean > floor, curve.mean, np.nan)
         ax.plot(curve.rounds, mean, linestyle=dashes, color=colour, label=text, lw=1.6)
         if curve.runs > 1 and band is not None:
             edges = np.maximum(curve.bands[band], floor)  # ends at the foot of a logarithmic axis
-            ax.fill_between(curve.rounds, *edges, color=colour, alpha=0.2, lw=0)
+            face, edge = (colour, faint), (colour, 3 * faint)
+            ax.fill_between(curve.rounds, *edges, facecolor=face, edgecolor=edge, lw=0.5)
         if top is not None and curve.mean[-1] > top:
             beyond.append(f"{text} {curve.mean[-1]:,.0f}")
     for dashes, (label, curve_of) in zip(cycle(STYLES[1:]), (overlays or {}).items(), strict=False):

@@ -59,7 +59,7 @@ def beta(
 ) -> Number:
     """The exploration coefficient β_t of the paper's Equation (5): the radius for the largest det V.
 
-    β_t = c̄₁/√λ·log(e(t+1)) + c̄₂√λ + √(2σ̄²(log(1/δ) + (d/2)·log(1 + tU²/(dλ))))
+        β_t = c̄₁/√λ·log(e(t+1)) + c̄₂√λ + √(2σ̄²(log(1/δ) + (d/2)·log(1 + tU²/(dλ))))
 
     Args:
       bounds: given to the learner.

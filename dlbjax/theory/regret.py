@@ -27,7 +27,7 @@ def offline_regret_bound(
 ) -> Number:
     """Upper bound on DynLin-UCB's offline regret at all rounds, with probability 1 − δ.
 
-    √(8dT·β²·(1 + log T/log(1/ρ̄))·log(1 + TU²/(dλ))), β = max(β_{T−1}, c̄₂U)
+        √(8dT·β²·(1 + log T/log(1/ρ̄))·log(1 + TU²/(dλ))), β = max(β_{T−1}, c̄₂U)
 
     Note:
       The paper has β_{T−1} alone, which its proof supports only if that is at least 1 and |J| ≤ 1. No
@@ -58,7 +58,7 @@ def gap_regret_bound(
 ) -> Number:  # fmt: skip
     """The same, logarithmic in T, for a problem whose second best vertex is worse than the best by Δ.
 
-    (8d/Δ)·(1 + log T/log(1/ρ̄))·β²·log(1 + TU²/(dλ)), β = max(β_{T−1}, c̄₂U)
+        (8d/Δ)·(1 + log T/log(1/ρ̄))·β²·log(1 + TU²/(dλ)), β = max(β_{T−1}, c̄₂U)
 
     Args:
       bounds: see `offline_regret_bound`, also for the others.

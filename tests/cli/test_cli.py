@@ -29,7 +29,14 @@ TINY = ["--horizon", "60", "--seeds", "2"]
 def test_reproduce_writes_results_figures_and_tables(tmp_path, capsys):
     out = tmp_path / "new" / "folder"
     assert main(["reproduce", "figure2", *TINY, "--dtype", "float32", "--out", str(out)]) == 0
-    names = [f"figure2.{kind}" for kind in ("npz", "png", "pdf", "md")] + ["claims.md"]
+    names = [
+        "figure2.npz",
+        "figure2.png",
+        "figure2.pdf",
+        "figure2-offline.png",
+        "figure2-offline.pdf",
+    ]
+    names += ["figure2.md", "claims.md"]
     assert sorted(os.listdir(out)) == sorted(names)
     assert (out / "figure2.png").read_bytes().startswith(b"\x89PNG")
     assert (out / "figure2.pdf").read_bytes().startswith(b"%PDF")
@@ -51,6 +58,7 @@ def test_reproduce_makes_everything_and_reuses_it(tmp_path, monkeypatch, capsys)
     assert main(["reproduce", *TINY]) == 0
     figures = ("figure1", "figure2", "figure3", "noise", "tight")
     names = {f"{figure}.{kind}" for figure in figures for kind in ("png", "pdf", "md")}
+    names |= {f"{figure}-offline.{kind}" for figure in figures[:4] for kind in ("png", "pdf")}
     names |= {f"{name}.npz" for name in (*figures[:3], "discounting", "noise-0.001", "noise-0.1",
                                          "tight-synthetic", "tight-real-world")}  # fmt: skip
     assert set(os.listdir("results")) == names | {"claims.md"}
