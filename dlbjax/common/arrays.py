@@ -104,6 +104,13 @@ def whole_number(name: str, value: Any, *, at_least: int, at_most: int | None = 
     return int(value)
 
 
+def strings(name: str, values: Any) -> list[str]:
+    """A list of strings, or a ValueError that names it."""
+    if isinstance(values, list | tuple) and all(isinstance(value, str) for value in values):
+        return list(values)
+    raise ValueError(f"{name} must be a list of texts; got {short(values)}")
+
+
 def count_of_rounds(name: str, value: ArrayLike, *, at_least: int) -> Array:
     """Convert one or several numbers of rounds to an array, or raise a ValueError that names them."""
     rounds = real_array(name, value, None)

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from dlbjax.common.arrays import Array, real_array, real_number, whole_number
+from dlbjax.common.processes import check_not_forked
 from dlbjax.identification.data import Episodes, Samples, Units, check_samples, read_samples
 from dlbjax.identification.ho_kalman import Realisation, hankel_singular_values, realise
 from dlbjax.identification.kalman import Innovations, Rounds, innovations, log_density
@@ -184,6 +185,7 @@ def identify(
     >>> fit.system.h.round(1), round(fit.system.rho, 1)
     (array([2., 3.]), 0.5)
     """
+    check_not_forked()
     n = None if order == "auto" else whole_number('order, unless "auto",', order, at_least=1)
     if method not in ("closed_loop", "open_loop"):
         raise ValueError(f"method must be closed_loop or open_loop; got {method!r}")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dlbjax.common.archive import in_one_line, read_archive, write_archive
-from dlbjax.common.arrays import fits, shape_in_words
+from dlbjax.common.arrays import fits, shape_in_words, whole_number
+from dlbjax.common.files import as_path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -301,8 +302,13 @@ class Results(dict[str, Result]):
         write_archive(path, {"kind": "Results", "results": headers}, arrays, compress=True)
 
 
-def load(path: str | Path) -> Result | Results:
+def load(path: str | Path, *, limit: int | None = None) -> Result | Results:
     """Read a file written by `save`. Nothing in the file is executed.
+
+    Args:
+      path: the file.
+      limit: bytes that its arrays may take. By default 1 GiB, or 8 times the size of the file where that is
+        more: a small file of a stranger could be made to decompress to any size.
 
     >>> import dlbjax as dlb, tempfile, os
     >>> problem = dlb.problems.synthetic()
@@ -313,7 +319,9 @@ def load(path: str | Path) -> Result | Results:
     >>> bool((again.expected_regret == result.expected_regret).all())
     True
     """
-    header, arrays = read_archive(path, "a dlbjax result")
+    path = as_path("path", path)
+    most = None if limit is None else whole_number("limit", limit, at_least=0)
+    header, arrays = read_archive(path, "a dlbjax result", limit=most)
     try:
         entries = _entries(header)
         if header["kind"] == "Result":

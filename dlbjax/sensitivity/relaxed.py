@@ -45,6 +45,7 @@ import jax
 import numpy as np
 
 from dlbjax.common.arrays import Array, Number, is_traced, real_array, real_number, whole_number
+from dlbjax.common.processes import check_not_forked
 from dlbjax.model.bounds import Bounds
 from dlbjax.model.system import System
 from dlbjax.policies.dynlin_ucb import epoch_lengths
@@ -180,6 +181,7 @@ def _prepare(
     temperature: Number, delta: Number | None, epochs: EpochsLike | None,
 ) -> tuple[Parameters, Array, Setting, int, int]:  # fmt: skip
     """The arguments of `regrets`, checked, every run with its own copy of the parameters."""
+    check_not_forked()
     horizon = whole_number("horizon", horizon, at_least=1)
     runs = whole_number("seeds", seeds, at_least=1)
     if not isinstance(parameters, Parameters) or not isinstance(parameters.system, System):
