@@ -10,7 +10,7 @@ from dlbjax.common.arrays import short
 
 Signs: TypeAlias = tuple[str | None, str | None]  # decimal, thousands
 
-_PLAIN = re.compile(r"[+-]?\d+")
+_PLAIN = re.compile(r"[+-]?\d*\.?\d+")
 _CURRENCY = re.compile(r"^([+-]?)[$€£¥]\s?|\s?[$€£¥]$")
 _SPACES = " \u00a0\u202f'"  # that group digits, besides point and comma
 _FORMATS = ("%d.%m.%Y", "%Y/%m/%d", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y")
@@ -44,6 +44,8 @@ def number_reader(
     dropped = str.maketrans(decimal, ".", groups)
 
     def read(cell: str) -> float:
+        if decimal == "." and _PLAIN.fullmatch(cell):
+            return float(cell)
         text = _CURRENCY.sub(r"\1", cell)
         number = text.translate(dropped)
         if not pattern.fullmatch(text) or not any(map(str.isdecimal, text)):
@@ -61,7 +63,7 @@ def _inferred(cells: Iterable[str], delimiter: str) -> tuple[str, bool]:
     votes: dict[str, str] = {}  # a cell for each sign that must be decimal
     unclear: dict[str, str] = {}  # a cell for each sign that may be
     for cell in cells:
-        if _PLAIN.fullmatch(cell):
+        if cell.isdecimal() or ("." in votes and "," not in cell and cell.count(".") < 2):
             continue
         found = re.findall("[.,]", cell)
         if len(set(found)) == 2:

@@ -113,8 +113,11 @@ def _read(path: Path, wanted: list[str], d: int, dated: bool, signs: Signs) -> L
             lines.append(line)
             for name, cell in zip(wanted[: d + 1], row, strict=False):
                 try:
-                    numbers.append(math.nan if cell.lower() in _MISSING else parse(cell))
+                    numbers.append(parse(cell))
                 except ValueError as error:
+                    if cell.lower() in _MISSING:
+                        numbers.append(math.nan)
+                        continue
                     raise ValueError(f"line {line}: {name} {error}") from None
             days += row[d + 1 :]
     if not lines:

@@ -10,6 +10,7 @@ import numpy as np
 from dlbjax.common.archive import in_one_line, read_archive, write_archive
 from dlbjax.common.arrays import fits, shape_in_words, whole_number
 from dlbjax.common.files import as_path
+from dlbjax.results import text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,8 +37,14 @@ class Summary(NamedTuple):
     standard_error: np.ndarray
     quantiles: np.ndarray
 
+    def __repr__(self) -> str:
+        return text.of_summary(self)
 
-@dataclass(frozen=True, eq=False)
+    def _repr_html_(self) -> str:
+        return text.as_html(repr(self))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Result:
     """Regret of one policy, or of a grid of policies, over seeds.
 
@@ -70,6 +77,12 @@ class Result:
     rewards: np.ndarray | None = None
     states: np.ndarray | None = None
     policy_state: Any = None
+
+    def __repr__(self) -> str:
+        return text.of_result(self)
+
+    def _repr_html_(self) -> str:
+        return text.as_html(repr(self))
 
     def regret(self, kind: str = "expected") -> np.ndarray:
         """The regret of the given kind: "realised", "expected" or "offline"."""
@@ -214,6 +227,12 @@ class Results(dict[str, Result]):
     >>> results.table("offline")["mean"].round(1).to_dict()
     {'DynLin-UCB, λ=1': 19.6, 'DynLin-UCB, λ=10': 15.9, 'myopic': 25.7}
     """
+
+    def __repr__(self) -> str:
+        return text.of_results(self)
+
+    def _repr_html_(self) -> str:
+        return text.as_html(repr(self))
 
     def labels(self) -> list[str]:
         """One label per policy and combination of hyper-parameters."""

@@ -182,8 +182,9 @@ def _prepare(
 ) -> tuple[Parameters, Array, Setting, int, int]:  # fmt: skip
     """The arguments of `regrets`, checked, every run with its own copy of the parameters."""
     check_not_forked()
-    horizon = whole_number("horizon", horizon, at_least=1)
-    runs = whole_number("seeds", seeds, at_least=1)
+    # Derivatives keep every epoch of every run.
+    horizon = whole_number("horizon", horizon, at_least=1, at_most=10**6)
+    runs = whole_number("seeds", seeds, at_least=1, at_most=10**4)
     if not isinstance(parameters, Parameters) or not isinstance(parameters.system, System):
         raise ValueError(
             "parameters must be Parameters(system, lam, scale) with a dlbjax.System; got "

@@ -19,7 +19,7 @@ from dlbjax.common.arrays import (
 )
 from dlbjax.model.bounds import Bounds, check
 from dlbjax.model.finite_horizon import lower_bound_horizon
-from dlbjax.model.problem import Problem, ties
+from dlbjax.model.problem import Problem, check_problem, ties
 from dlbjax.policies.ridge import largest_growth
 from dlbjax.theory.confidence import beta
 
@@ -140,7 +140,7 @@ def smallest_gap(problem: Problem) -> Number:
     >>> round(smallest_gap(dlb.problems.synthetic()), 5)
     0.03125
     """
-    values = problem.values
+    values = check_problem(problem).values
     xp = namespace(values)
     second = ties(values, among=~ties(values))
     gap = xp.where(second.any(), problem.optimal_value - values[xp.argmax(second)], np.inf)
