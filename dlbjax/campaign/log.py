@@ -3,17 +3,25 @@
 import csv
 import math
 import warnings
-from collections.abc import Sequence
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from dlbjax.campaign.cells import Signs, number_reader, read_dates
+from dlbjax.common.arrays import strings
+from dlbjax.common.files import as_path, open_regular
 from dlbjax.common.hints import hint
 
 _MISSING = ("", "nan", "na", "n/a", "null", "none")
+_LONGEST_LINE = 2**20  # characters of the first line, by which the delimiter is chosen
+Row: TypeAlias = tuple[int, list[str]]  # number of the line, cells
 
 
 class Log(NamedTuple):
@@ -41,19 +49,29 @@ class Log(NamedTuple):
         return np.concatenate(self.actions)
 
 
-def read_log(path: str | Path, actions: Sequence[str], reward: str, date: str | None = None) -> Log:
+def read_log(
+    path: str | Path, actions: Sequence[str], reward: str, date: str | None = None, *,
+    decimal: str | None = None, thousands: str | None = None,
+) -> Log:  # fmt: skip
     r"""Read a CSV file with one row per round.
 
     Cells are separated by commas, semicolons or tabs, and the first row names the columns. An empty
     reward is a missing one; an empty spend is an error, because 0 and unknown are not the same.
 
+    Numbers may be written 1234.5, 1,234.5, 1.234,5 or 1 234,5, with a currency sign or without. Which sign
+    is the decimal one follows from all of them together. Where every number could be read in two ways, as
+    1.234 can, a file with semicolons or tabs is read with a decimal point and a warning.
+
     Args:
       path: of the file.
       actions: columns of spend, in the order of the action coordinates.
       reward: column of rewards.
-      date: column of dates, such as 2026-11-16, by which rows are sorted. Where rounds are missing
-        between two dates, a new episode begins, because the spend meanwhile is unknown. Without dates,
-        rows must be in order and without gaps.
+      date: column of dates, by which rows are sorted, such as 2026-11-16, 16.11.2026, or 11/16/2026 where
+        the order of day and month follows from all of them. Where rounds are missing between two dates, a
+        new episode begins, because the spend meanwhile is unknown. Without dates, rows must be in order
+        and without gaps.
+      decimal: "." or ",", if it should not be inferred.
+      thousands: sign between groups of three digits, if it should not be inferred.
 
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -64,95 +82,99 @@ def read_log(path: str | Path, actions: Sequence[str], reward: str, date: str | 
     >>> log.actions[0].tolist(), log.rewards[0].tolist()
     ([[2.0, 1.0], [0.0, 3.0]], [5.0, nan])
     """
-    path = Path(path)
+    path = as_path("path", path)
+    names = [*strings("actions", actions), reward]
+    names = strings("reward and date", [*names, *([] if date is None else [date])])
     try:
-        return _read(path, list(actions), reward, date)
+        return _read(path, names, len(actions), date is not None, (decimal, thousands))
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: must be UTF-8 text; byte {error.start} is not") from None
-    except (ValueError, csv.Error) as error:
+    except csv.Error as error:
         raise ValueError(f"{path}: {error}") from None
+    except ValueError as error:
+        text = str(error)
+        raise ValueError(text if text.startswith(str(path)) else f"{path}: {text}") from None
 
 
-def _read(path: Path, actions: list[str], reward: str, date: str | None) -> Log:
-    wanted = [*actions, reward, *([date] if date else [])]
+def _read(path: Path, wanted: list[str], d: int, dated: bool, signs: Signs) -> Log:
+    """Read the columns: first `d` of actions, then the reward, then the date if there is one."""
     for name in wanted:
         if wanted.count(name) > 1:
             raise ValueError(f"column {name!r:.60} is asked for twice; name each column once")
-    if not actions:
+    if d == 0:
         raise ValueError("name at least one column of actions")
-    header, rows = _table(path)
-    places = {name: _place(name, header) for name in wanted}
-    spent = np.array(
-        [[_number(row, line, name, places[name]) for name in actions] for line, row in rows]
-    )
+    # Twice through the file: what a number means may follow from the last row.
+    with _table(path, wanted) as (rows, delimiter):
+        cells = (cell for _, row in rows for cell in row[: d + 1])
+        parse = number_reader(cells, delimiter, *signs)
+    lines, numbers, days = [], array("d"), []
+    with _table(path, wanted) as (rows, _):
+        for line, row in rows:
+            lines.append(line)
+            for name, cell in zip(wanted[: d + 1], row, strict=False):
+                try:
+                    numbers.append(parse(cell))
+                except ValueError as error:
+                    if cell.lower() in _MISSING:
+                        numbers.append(math.nan)
+                        continue
+                    raise ValueError(f"line {line}: {name} {error}") from None
+            days += row[d + 1 :]
+    if not lines:
+        raise ValueError("there are no rows below the column names; write one row per round")
+    table = np.array(numbers).reshape(len(lines), d + 1)
+    spent, earned = table[:, :d], table[:, d]
     if np.isnan(spent).any():
-        line, column = np.argwhere(np.isnan(spent))[0]
+        row, column = np.argwhere(np.isnan(spent))[0]
         raise ValueError(
-            f"line {rows[line][0]}: {actions[column]} is empty; write 0 where nothing was spent"
+            f"line {lines[row]}: {wanted[column]} is empty; write 0 where nothing was spent"
         )
-    earned = np.array([_number(row, line, reward, places[reward]) for line, row in rows])
-    if date is None:
-        return Log([spent], [earned], tuple(actions), reward)
-    dates = [_date(row[places[date]], line, date) for line, row in rows]
+    actions, reward = tuple(wanted[:d]), wanted[d]
+    if not dated:
+        return Log([spent], [earned], actions, reward)
+    dates = read_dates(wanted[-1], days, lines)
     order = sorted(range(len(dates)), key=dates.__getitem__)
     dates, spent, earned = [dates[i] for i in order], spent[order], earned[order]
     step, starts = _episodes(dates)
-    return Log(
-        np.split(spent, starts), np.split(earned, starts), tuple(actions), reward, dates[-1], step
-    )
+    return Log(np.split(spent, starts), np.split(earned, starts), actions, reward, dates[-1], step)
 
 
-def _table(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """Column names, and rows with their line numbers."""
-    text = path.read_text("utf-8-sig")
-    first = text.partition("\n")[0]
-    delimiter = max(",;\t", key=first.count)
-    reader = csv.reader(text.splitlines(), delimiter=delimiter, strict=True)
-    rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(row)]
-    if not rows:
-        raise ValueError(
-            "the file is empty; it must have a row of column names and a row per round"
-        )
-    (_, header), *rows = rows
-    for name in header:
-        if header.count(name) > 1:
-            raise ValueError(f"two columns are called {name!r:.60}; rename one of them")
-    for line, row in rows:
-        if len(row) != len(header):
+@contextmanager
+def _table(path: Path, wanted: list[str]) -> Iterator[tuple[Iterator[Row], str]]:
+    """Line numbers and the wanted cells of all rows, one after another, and the delimiter."""
+    with open(open_regular(path), encoding="utf-8-sig", newline="") as file:
+        first = file.readline(_LONGEST_LINE)
+        delimiter = max(",;\t", key=first.count)
+        file.seek(0)
+        reader = csv.reader(file, delimiter=delimiter, strict=True)
+        header = next((row for row in reader if any(row)), None)
+        if header is None:
             raise ValueError(
-                f"line {line} has {len(row)} cells, the first line has {len(header)}; they must agree"
+                "the file is empty; it must have a row of column names and a row per round"
             )
-    if not rows:
-        raise ValueError("there are no rows below the column names; write one row per round")
-    return header, rows
+        header = [cell.strip() for cell in header]
+        name, count = Counter(header).most_common(1)[0]
+        if count > 1:
+            raise ValueError(f"two columns are called {name!r:.60}; rename one of them")
+        places = [_place(name, header) for name in wanted]
+        yield _rows(reader, len(header), places), delimiter
+
+
+def _rows(reader: Any, width: int, places: list[int]) -> Iterator[Row]:
+    for row in reader:
+        if not any(row):
+            continue
+        if len(row) != width:
+            raise ValueError(
+                f"line {reader.line_num} has {len(row)} cells, the first line has {width}; they must agree"
+            )
+        yield reader.line_num, [row[place].strip() for place in places]
 
 
 def _place(name: str, header: list[str]) -> int:
     if name in header:
         return header.index(name)
     raise ValueError(f"there is no column {name!r:.60}{hint(name, header)}")
-
-
-def _number(row: list[str], line: int, name: str, place: int) -> float:
-    cell = row[place]
-    if cell.lower() in _MISSING:
-        return math.nan
-    try:
-        number = float(cell)
-    except ValueError:
-        number = math.inf
-    if math.isinf(number):
-        raise ValueError(f"line {line}: {name} must be a number such as 1234.5; got {cell!r:.40}")
-    return number
-
-
-def _date(cell: str, line: int, name: str) -> datetime:
-    try:
-        return datetime.fromisoformat(cell).replace(tzinfo=None)
-    except ValueError:
-        raise ValueError(
-            f"line {line}: {name} must be a date such as 2026-11-16; got {cell!r:.40}"
-        ) from None
 
 
 def _episodes(dates: list[datetime]) -> tuple[timedelta | None, list[int]]:

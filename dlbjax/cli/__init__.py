@@ -11,15 +11,18 @@ import jax
 
 import dlbjax
 from dlbjax.cli import fit, plan, reproduce, run, sweep
+from dlbjax.common.hints import printable
+from dlbjax.engine.interrupts import interrupts
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse the command line, run the command and return the exit code."""
     args = _parser().parse_args(arguments)
     try:
-        return args.run(args)
+        with interrupts():
+            return args.run(args)
     except (ValueError, OSError, ArithmeticError, MemoryError) as error:
-        message = " ".join(str(error).split()) or type(error).__name__
+        message = printable(" ".join(str(error).split())) or type(error).__name__
         print(f"dlbjax: {message}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

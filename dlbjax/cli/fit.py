@@ -6,6 +6,7 @@ from pathlib import Path
 
 from dlbjax.campaign import Model, read_log
 from dlbjax.cli.arguments import Commands, check_writable, numbers, order
+from dlbjax.common.hints import printable
 from dlbjax.identification import identify
 
 _EPILOG = """\
@@ -40,6 +41,12 @@ def add_to(commands: Commands) -> None:
         "--date", metavar="COLUMN", help="column of dates, to sort rows and find gaps"
     )
     parser.add_argument(
+        "--decimal", choices=(".", ","), help="decimal sign (default: as the numbers show)"
+    )
+    parser.add_argument(
+        "--thousands", metavar="SIGN", help="sign between thousands (default: as the numbers show)"
+    )
+    parser.add_argument(
         "--order", type=order, default="auto", help="number of hidden states (default auto)"
     )
     parser.add_argument("--budget", type=float, help="maximum total per round")
@@ -60,7 +67,14 @@ def _run(args: argparse.Namespace) -> int:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         columns = [name.strip() for name in args.actions.split(",")]
-        log = read_log(args.data, columns, args.reward, args.date)
+        log = read_log(
+            args.data,
+            columns,
+            args.reward,
+            args.date,
+            decimal=args.decimal,
+            thousands=args.thousands,
+        )
         try:
             fit = identify(log.actions, log.rewards, args.order, channels=columns)
         except ValueError as error:
@@ -70,6 +84,6 @@ def _run(args: argparse.Namespace) -> int:
     print(fit)
     for warning in caught:
         if str(warning.message) not in fit.warnings:  # the summary has those
-            print(f"  warning     {warning.message}")
+            print(f"  warning     {printable(str(warning.message))}")
     print(args.out)
     return 0

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 Array: TypeAlias = jax.Array | np.ndarray  # NumPy's on the host, JAX's inside a transformation
+_LARGEST = 2**63 - 1  # whole number that NumPy can hold
 Number: TypeAlias = float | Array  # a scalar of either kind, or an array that broadcasts
 
 
@@ -93,15 +94,25 @@ def real_number(
     return float(number)
 
 
-def whole_number(name: str, value: Any, *, at_least: int, at_most: int | None = None) -> int:
+def whole_number(name: str, value: Any, *, at_least: int, at_most: int = _LARGEST) -> int:
     """Convert `value` to an int within limits, or raise a ValueError that names it."""
     is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not is_whole and isinstance(value, float) and value.is_integer():
         is_whole = True  # horizons are often written as 1e6
-    if not is_whole or value < at_least or (at_most is not None and value > at_most):
-        limit = f">= {at_least}" if at_most is None else f"from {at_least} to {at_most}"
+    if not is_whole or not at_least <= value <= at_most:
+        is_low = not is_whole or value < at_least
+        limit = (
+            f">= {at_least}" if at_most == _LARGEST and is_low else f"from {at_least} to {at_most}"
+        )
         raise ValueError(f"{name} must be a whole number {limit}; got {short(value)}")
     return int(value)
+
+
+def strings(name: str, values: Any) -> list[str]:
+    """A list of strings, or a ValueError that names it."""
+    if isinstance(values, list | tuple) and all(isinstance(value, str) for value in values):
+        return list(values)
+    raise ValueError(f"{name} must be a list of texts; got {short(values)}")
 
 
 def count_of_rounds(name: str, value: ArrayLike, *, at_least: int) -> Array:

@@ -5,6 +5,8 @@ import importlib
 from collections.abc import Collection
 from typing import Any
 
+_MOST = 30  # names in a message
+
 
 def hint(wrong: str, possible: Collection[str]) -> str:
     """End of an error message about a wrong name: the closest match and the possible names.
@@ -16,8 +18,19 @@ def hint(wrong: str, possible: Collection[str]) -> str:
         return "; it has none"
     by_lower = {name.lower(): name for name in possible}
     close = difflib.get_close_matches(wrong.lower(), by_lower, n=1)
-    question = f", did you mean {by_lower[close[0]]}?" if close else "."
-    return f"{question} Possible are {', '.join(possible)}"
+    question = f", did you mean {printable(by_lower[close[0]])}?" if close else "."
+    shown = ", ".join(printable(name) for name in list(possible)[:_MOST])
+    more = f" and {len(possible) - _MOST} more" if len(possible) > _MOST else ""
+    return f"{question} Possible are {shown}{more}"
+
+
+def printable(text: str) -> str:
+    r"""The text on one line, without characters that would move or colour a terminal's cursor.
+
+    >>> printable("a\x1b[31mb")
+    'a\\x1b[31mb'
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def optional(package: str) -> Any:

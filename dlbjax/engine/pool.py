@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from dlbjax.common.processes import check_not_forked
 from dlbjax.engine.checkpoint import Checkpoint
+from dlbjax.engine.interrupts import interrupts
 from dlbjax.engine.plan import Group
 from dlbjax.engine.run import Progress, Snapshot, drive
 from dlbjax.engine.settings import Settings
@@ -113,6 +115,7 @@ def compute(
     The second value says for each group how its work was spread and what it cost, with compilation.
     `tick` is called with the rounds that were completed since the last time.
     """
+    check_not_forked()
     workers = choose_devices(settings.devices)
     begun = checkpoint.read(groups, len(settings.seeds)) if checkpoint else []
     jobs = deal(groups, settings, workers, begun)
@@ -145,20 +148,23 @@ def compute(
         finally:
             free.put(device)
 
+    def must_stop() -> bool:
+        return stop.is_set() or pressed.is_set()
+
     def carry_out(job: Job, device: Any) -> Snapshot:
         group, done = groups[job.number], 0 if job.progress is None else job.progress.rounds
         width = choose_width(device, len(job.runs), group.size)
         for snapshot in drive(group, settings, job.runs, width, device, job.progress):
             if checkpoint:
                 finished = snapshot.segments == group.size
-                checkpoint.offer(job.key, snapshot, finished, urgent=stop.is_set())
-            if stop.is_set():
+                checkpoint.offer(job.key, snapshot, finished, urgent=must_stop())
+            if must_stop():
                 raise InterruptedError
             tick((snapshot.rounds - done) * len(job.runs))
             done = snapshot.rounds
         return snapshot
 
-    with ThreadPoolExecutor(len(workers)) as pool:
+    with interrupts() as pressed, ThreadPoolExecutor(len(workers)) as pool:
         futures = [pool.submit(work, job) for job in jobs]
         try:
             done = [future.result() for future in futures]

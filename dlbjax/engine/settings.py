@@ -55,7 +55,7 @@ def check_settings(
         record=_check_record(record),
         dtype=_check_dtype(dtype),
         batch=None if batch is None else whole_number("batch", batch, at_least=1),
-        chunk=None if chunk is None else whole_number("chunk", chunk, at_least=1),
+        chunk=None if chunk is None else whole_number("chunk", chunk, at_least=1, at_most=2**12),
         devices=_check_devices(devices),
         promotion=config.jax_numpy_dtype_promotion,
     )

@@ -10,8 +10,10 @@ from tqdm.auto import tqdm
 
 from dlbjax.common.arrays import is_traced, real_number
 from dlbjax.common.files import as_path
+from dlbjax.common.processes import check_not_forked
 from dlbjax.engine import hosts, identity
 from dlbjax.engine.checkpoint import Checkpoint
+from dlbjax.engine.interrupts import interrupts
 from dlbjax.engine.keys import KeyData
 from dlbjax.engine.peers import Watch
 from dlbjax.engine.plan import Group, as_grid, make_groups
@@ -41,6 +43,7 @@ def simulate(
     devices: Sequence[Any] | None = ..., progress: bool | None = ...,
     checkpoint: str | Path | None = ..., checkpoint_every: float = ...,
 ) -> Results: ...  # fmt: skip
+@interrupts()
 def simulate(
     problem: Problem,
     policy: AnyPolicy | Mapping[str, AnyPolicy],
@@ -103,6 +106,7 @@ def simulate(
     >>> result.realised_regret.shape[0], float(result.offline_regret.max())
     (4, 0.0)
     """
+    check_not_forked()
     _reject_traced(getattr(problem, "system", None), horizon, seeds)
     check_problem(problem)
     named = dict(policy) if isinstance(policy, Mapping) else {"": policy}

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from dlbjax.engine.simulate import simulate
+from dlbjax.model.actions import finite
 from dlbjax.model.bounds import Bounds
 from dlbjax.model.problem import Problem
 from dlbjax.model.problems import synthetic
@@ -58,6 +59,17 @@ def comparison(
         OURS: dynlin_ucb_tight(bounds),
     }
     return simulate(problem, policies | (further or {}), horizon, seeds, **options)
+
+
+def whole_budget(problem: Problem) -> Problem:
+    """The problem with only those vertices that spend the most, as in the authors' released program.
+
+    >>> from dlbjax.model.problems import synthetic
+    >>> len(synthetic().actions), len(whole_budget(synthetic()).actions)
+    (10, 6)
+    """
+    spent = problem.actions.vertices.sum(axis=1)
+    return Problem(problem.system, finite(problem.actions.vertices[np.isclose(spent, spent.max())]))
 
 
 def discounting(horizon: int = 1_000_000, seeds: int = 50, **options: Any) -> Result:

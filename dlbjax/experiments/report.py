@@ -13,7 +13,7 @@ from dlbjax.common.arrays import whole_number
 from dlbjax.common.files import write_atomically
 from dlbjax.engine.identity import source, versions
 from dlbjax.experiments import claims, tables
-from dlbjax.experiments.comparison import comparison, discounting
+from dlbjax.experiments.comparison import comparison, discounting, whole_budget
 from dlbjax.experiments.figures import (
     STYLE,
     comparison_figure,
@@ -50,6 +50,7 @@ def _on_real_data(**size: Any) -> Results:
 # What to compute; each goes into a file of that name.
 EXPERIMENTS: dict[str, Callable[..., Result | Results]] = {
     "figure1": lambda **size: comparison(synthetic(sigma=0.01), **size),
+    "vertices-6": lambda **size: comparison(whole_budget(synthetic(sigma=0.01)), **size),
     "discounting": discounting,
     "figure2": sensitivity,
     "figure3": _on_real_data,
@@ -64,7 +65,7 @@ EXPERIMENTS: dict[str, Callable[..., Result | Results]] = {
 }
 # What to plot, and from which experiments.
 FIGURES = {
-    "figure1": ("figure1", "discounting"),
+    "figure1": ("figure1", "vertices-6", "discounting"),
     "figure2": ("figure2",),
     "figure3": ("figure3",),
     "noise": ("noise-0.001", "figure1", "noise-0.1"),

@@ -9,7 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from dlbjax.common.arrays import Array, real_array, real_number, whole_number
+from dlbjax.common.arrays import Array, real_array, real_number, short, whole_number
+from dlbjax.common.processes import check_not_forked
 from dlbjax.identification.data import Episodes, Samples, Units, check_samples, read_samples
 from dlbjax.identification.ho_kalman import Realisation, hankel_singular_values, realise
 from dlbjax.identification.kalman import Innovations, Rounds, innovations, log_density
@@ -184,11 +185,15 @@ def identify(
     >>> fit.system.h.round(1), round(fit.system.rho, 1)
     (array([2., 3.]), 0.5)
     """
+    check_not_forked()
     n = None if order == "auto" else whole_number('order, unless "auto",', order, at_least=1)
     if method not in ("closed_loop", "open_loop"):
         raise ValueError(f"method must be closed_loop or open_loop; got {method!r}")
+    for name, flag in {"intercept": intercept, "scale": scale, "refine": refine}.items():
+        if not isinstance(flag, bool):
+            raise ValueError(f"{name} must be True or False; got {short(flag)}")
     ridge = float(real_number("ridge", ridge, at_least=0.0))
-    restarts = whole_number("restarts", restarts, at_least=1)
+    restarts = whole_number("restarts", restarts, at_least=1, at_most=1000)
     seed = whole_number("seed", seed, at_least=0)
     samples = read_samples(actions, rewards)
     weights = np.ones(samples.m) if value is None else value

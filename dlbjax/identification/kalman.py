@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dlbjax.common.arrays import Array, Number, is_traced, real_array
+from dlbjax.common.processes import check_not_forked
 from dlbjax.identification.data import Episodes, Samples, read_samples
 from dlbjax.identification.model import StateSpace
 from dlbjax.model.system import System
@@ -96,6 +97,7 @@ def log_likelihood(
     >>> round(dlb.log_likelihood(system, [[1.0], [1.0]], [0.0, 1.0]), 4)      # e = (0, 0), S = (1, 2)
     -2.1845
     """
+    check_not_forked()
     if isinstance(system, System):
         model = StateSpace.of(system, baseline)
         x1 = system.x1 if x1 is None else x1

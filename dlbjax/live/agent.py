@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dlbjax.common.arrays import real_number, whole_number
+from dlbjax.common.files import as_path
 from dlbjax.engine.identity import versions
 from dlbjax.live.decisions import Decision, Decisions, Seen
 from dlbjax.live.journal import Journal, Mark
@@ -101,7 +102,7 @@ class Agent:
         self._journal: Journal | None = None
         if path is not None:
             header = self._header()
-            self._journal = Journal(path)
+            self._journal = Journal(as_path("path", path))
             try:
                 self._now = self._resumed(self._journal, header)
             except BaseException:

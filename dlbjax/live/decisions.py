@@ -12,6 +12,7 @@ import numpy as np
 
 from dlbjax.common.arrays import Array
 from dlbjax.common.digest import NEARLY, digest
+from dlbjax.common.processes import check_not_forked
 from dlbjax.engine import prng
 from dlbjax.engine.run import cast_leaf, check_state, traced_part
 from dlbjax.engine.segments import cut, expand
@@ -75,6 +76,7 @@ class Decisions:
     """
 
     def __init__(self, policy: Policy, actions: ActionSet, horizon: int, seed: int):
+        check_not_forked()
         self._policy, self._horizon, self._seed = policy, horizon, seed
         self._schedule = make_schedule(policy, horizon, actions)
         self.arms = np.asarray(self._schedule.arms)
@@ -113,6 +115,7 @@ class Decisions:
 
     def _make(self, number: int, carry: Carry, seen: Sequence[Seen]) -> tuple[Decision, np.ndarray]:
         """The decisions of the epochs after `number`, given what was seen in the epoch before each."""
+        check_not_forked()
         chosen = []
         rest = np.array(seen)
         with _alone():

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from dlbjax.common.files import open_regular
+
 _CHECK = b', "check": "'
 
 
@@ -31,6 +33,7 @@ class Journal:
         """Open a journal, or create an empty one.
 
         Raises:
+          ValueError: it is no regular file.
           BlockingIOError: another process, or another object of this one, has it open.
         """
         try:
@@ -40,7 +43,8 @@ class Journal:
                 "a journal needs a system that can lock files, such as Linux or macOS; omit path"
             ) from None
         self.path = Path(path)
-        self._file = open(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b", buffering=0)  # noqa: SIM115
+        handle = open_regular(path, os.O_RDWR | os.O_CREAT)
+        self._file = open(handle, "r+b", buffering=0)  # noqa: SIM115
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

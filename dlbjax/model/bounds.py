@@ -20,7 +20,7 @@ class Bounds:
 
     Attributes:
       Theta, Omega, B, U: bounds on ‖θ‖₂, ‖ω‖₂, ‖B‖₂ and ‖u‖₂.
-      X: bound on the state's norm.
+      X: bound on the norm of the state without its noise.
       Phi, rho: ‖A^τ‖₂ ≤ Phi·rho^τ for every τ.
       sigma: sub-Gaussian parameter of state and reward noise.
 
@@ -97,7 +97,12 @@ class Bounds:
     @property
     def c1(self) -> Number:
         """c̄₁ = UΩΦ̄(UB/(1−ρ̄) + X), the weight of the bias from unfinished transients."""
-        return self.U * self.Omega * self.Phi * (self.U * self.B / (1 - self.rho) + self.X)
+        return self.U * self.transient
+
+    @property
+    def transient(self) -> Number:
+        """ΩΦ̄(UB/(1−ρ̄) + X), by how much the first reward of an epoch may differ from a settled one."""
+        return self.Omega * self.Phi * (self.U * self.B / (1 - self.rho) + self.X)
 
     @property
     def c2(self) -> Number:

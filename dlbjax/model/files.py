@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import re
 import sys
 import tomllib
 from collections.abc import Callable, Collection
@@ -11,6 +12,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 from scipy.spatial import QhullError
 
+from dlbjax.common.files import as_path, read_limited
 from dlbjax.model.actions import ActionSet, budget, finite, hypercube, polytope, simplex
 from dlbjax.model.problem import Problem
 from dlbjax.model.system import System
@@ -27,7 +29,7 @@ def read_problem(path: str | Path) -> Problem:
     Table `system` holds the arguments of `System`; table `actions` a `kind` (budget, polytope, simplex,
     hypercube or finite) and the arguments of the function of that name in `dlbjax.actions`. A key `fit`
     may say where the numbers come from and is not read. Invalid content raises a ValueError that starts
-    with the path.
+    with the path. A .toml file may have 64 KiB, a .json file 8 MiB.
 
     >>> import os, tempfile
     >>> text = '''
@@ -57,12 +59,12 @@ def read_problem(path: str | Path) -> Problem:
 
 def read_file(path: str | Path, make: Callable[[Any], _Made]) -> _Made:
     """Parse a .json or .toml file and call `make` on it; a ValueError starts with the path."""
-    path = Path(path)
+    path = as_path("path", path)
     try:
         parse = _PARSERS[path.suffix]
     except KeyError:
         raise ValueError(f"{path}: a problem file must end in {' or '.join(_PARSERS)}") from None
-    raw = path.read_bytes()
+    raw = read_limited(path, _LIMITS[path.suffix], f"a {path.suffix} file of a problem")
     try:
         return make(parse(raw.decode("utf-8-sig")))
     except UnicodeDecodeError as error:
@@ -137,11 +139,11 @@ def _parse_json(text: str) -> Any:
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Make a JSON object; Python's reader would silently keep the last of repeated keys."""
-    table = dict(pairs)
-    if len(table) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {repeated!r:.60} appears twice in one table")
+    table: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in table:
+            raise ValueError(f"the key {name!r:.60} appears twice in one table")
+        table[name] = value
     return table
 
 
@@ -149,4 +151,13 @@ def _reject_constant(text: str) -> NoReturn:
     raise ValueError(f"numbers must be finite; got {text}")
 
 
-_PARSERS: dict[str, Callable[[str], Any]] = {".json": _parse_json, ".toml": tomllib.loads}
+def _parse_toml(text: str) -> Any:
+    # Python's reader takes time and memory in the square of the parts of a dotted key.
+    lines = (line for line in text.splitlines() if not line.lstrip().startswith("#"))
+    if any(run.count(".") > 100 for line in lines for run in re.findall(r"[^,\[\]]+", line)):
+        raise ValueError("a key has more than 100 dotted parts; two are enough, such as system.A")
+    return tomllib.loads(text)
+
+
+_LIMITS = {".json": 2**23, ".toml": 2**16}  # bytes
+_PARSERS: dict[str, Callable[[str], Any]] = {".json": _parse_json, ".toml": _parse_toml}

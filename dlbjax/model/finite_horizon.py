@@ -25,9 +25,11 @@ from dlbjax.common.arrays import (
     real_number,
     whole_number,
 )
-from dlbjax.model.bounds import Bounds
-from dlbjax.model.problem import Problem, best_index, ties
+from dlbjax.model.bounds import Bounds, check
+from dlbjax.model.problem import Problem, best_index, check_problem, ties
 from dlbjax.model.system import System
+
+_LONGEST = 10**7  # rounds of a plan, which is kept whole
 
 
 def optimal_plan(problem: Problem, horizon: int) -> Array:
@@ -41,8 +43,8 @@ def optimal_plan(problem: Problem, horizon: int) -> Array:
            [0.5, 1. , 0. ],
            [0. , 1. , 0.5]])
     """
-    horizon = whole_number("horizon", horizon, at_least=1)
-    vertices = problem.actions.vertices
+    horizon = whole_number("horizon", horizon, at_least=1, at_most=_LONGEST)
+    vertices = check_problem(problem).actions.vertices
     if is_traced(problem.system, vertices):
         from_the_end = _traced_cumulative_markov(problem.system, horizon)
         return jax.vmap(lambda h: jnp.argmax(ties(vertices @ h)))(from_the_end)[::-1]
@@ -75,9 +77,12 @@ def predicted_rewards(problem: Problem, actions: ArrayLike, x1: ArrayLike | None
     >>> predicted_rewards(dlb.problems.synthetic(), [[1.0, 0.5, 0.0]] * 3).round(4)
     array([0.25, 0.7 , 0.79])
     """
-    system = problem.system
-    played = namespace(actions).asarray(actions)
-    if len(played) == 0:
+    system = check_problem(problem).system
+    try:
+        played = namespace(actions).asarray(actions)
+    except (TypeError, ValueError):  # a ragged list, or no numbers
+        played = np.zeros(0)
+    if played.ndim == 0 or len(played) == 0:
         raise ValueError("actions must hold at least one round; got none")
     if played.ndim == 1 and played.dtype.kind in "iu":
         if not is_traced(played) and not 0 <= played.min() <= played.max() < len(problem.actions):
@@ -131,7 +136,9 @@ def constant_gap(bounds: Bounds, horizon: ArrayLike, x1: Number = 0.0) -> Number
     >>> bool(0 < gap < constant_gap(dlb.Bounds.of(problem), 100))
     True
     """
+    check(bounds)
     horizon = count_of_rounds("horizon", horizon, at_least=1)
+    x1 = real_number("x1", x1, at_least=0.0)
     xp = namespace(bounds, horizon)
     settled = 1 - xp.power(bounds.rho, horizon)
     rate = bounds.Omega * bounds.Phi * settled / (horizon * (1 - bounds.rho))

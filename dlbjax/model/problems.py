@@ -60,7 +60,7 @@ def delayed(
 
     Args:
       rewards: (d,) μ, expected reward of each arm, or of one unit of each coordinate of an action.
-      delay: τ ≥ 1 rounds.
+      delay: τ rounds, from 1 to 500: the state has τ coordinates.
       sigma: standard deviation of the noise of a reward.
       actions: by default d arms, one for each coordinate.
 
@@ -72,7 +72,7 @@ def delayed(
     >>> problem.system.n, problem.h
     (3, array([0.2, 0.5]))
     """
-    delay = whole_number("delay", delay, at_least=1)
+    delay = whole_number("delay", delay, at_least=1, at_most=500)
     return composite(rewards, np.eye(delay)[-1], sigma, actions)
 
 

@@ -186,6 +186,13 @@ class System:
         return xp.linalg.solve((xp.eye(self.n) - self.A).T, vector)
 
 
+def check_system(system: Any) -> System:
+    """Return the system, or raise a ValueError if it is not a `System`."""
+    if not isinstance(system, System):
+        raise ValueError(f"system must be a dlbjax.System; got {type(system).__name__}")
+    return system
+
+
 def _covariance(noise: ArrayLike, n: int) -> Array:
     given = real_array("state_noise", noise, None)
     if is_traced(given):

@@ -7,7 +7,7 @@ for epochs m = 1, 2, …:
     V ← V + u uᵀ, b ← b + y u
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -73,12 +73,13 @@ def update(params: Params, state: ridge.Ridge, feedback: Feedback) -> ridge.Ridg
 def dynlin_ucb(
     bounds: Bounds, lam: Number | None = None, delta: Number | None = None, *,
     scale: Number = 1.0, extra: Number = 0, first: Number | None = None,
-    epochs: Sequence[int] | np.ndarray | None = None, beta: ArrayLike | None = None,
+    epochs: Sequence[int] | np.ndarray | None = None, beta: ArrayLike | Callable[..., Number] = exploration,
 ) -> Policy | PolicyGrid:  # fmt: skip
     """DynLin-UCB: hold the optimistic vertex until the state has settled, learn from the last reward.
 
     Warning:
-      The printed β is too small for its theorem (notebooks/errata.md); `dynlin_ucb_tight` has a valid radius.
+      The printed β is too small for its theorem (notebooks/errata.md) and no regret bound is proven for it.
+      `beta=dlbjax.theory.beta` plays the corrected one; `dynlin_ucb_tight` has a far smaller valid radius.
 
     Args:
       bounds: bounds on the problem; see `Bounds.of`.
@@ -88,7 +89,7 @@ def dynlin_ucb(
       extra: rounds added to every epoch.
       first: index of the vertex of the first epoch, where many vertices tie.
       epochs: rounds of each epoch, instead of 1 + H_m.
-      beta: β of each epoch, instead of the printed one.
+      beta: β of each epoch, instead of the printed one, or a function of (bounds, λ, δ, d, t) like it.
 
     >>> import dlbjax as dlb
     >>> problem = dlb.problems.synthetic()
@@ -96,7 +97,7 @@ def dynlin_ucb(
     >>> dlb.simulate(problem, policy, horizon=2000, seeds=3).expected_regret.shape[0]
     3
     """
-    given: Any = None if beta is None else listed("beta", beta)
+    given: Any = beta if callable(beta) else listed("beta", beta)
 
     def make(bounds: Bounds, lam: Any, delta: Any, scale: Any, extra: Any, first: Any) -> Policy:
         ridge.check(bounds, lam, delta)
@@ -109,7 +110,7 @@ def dynlin_ucb(
             whole_number("first", max(start, 0), at_least=0, at_most=K - 1)
             λ, δ = ridge.defaults(lam, delta, horizon)
             lengths = epoch_lengths(bounds.rho, horizon, q) if epochs is None else epochs
-            β = given or (lambda epoch: exploration(bounds, λ, δ, d, epoch.start))
+            β = (lambda m: given(bounds, λ, δ, d, m.start)) if callable(beta) else given
             config = {"bounds": bounds.as_dict(), "lam": λ, "delta": δ, "scale": scale, "extra": q}
             return Schedule(lengths, Params(λ, start), lambda m: scale * β(m), config=config)
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dlbjax.common.archive import in_one_line, read_archive, write_archive
-from dlbjax.common.arrays import fits, shape_in_words
+from dlbjax.common.arrays import fits, shape_in_words, whole_number
+from dlbjax.common.files import as_path
+from dlbjax.results import text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,8 +37,14 @@ class Summary(NamedTuple):
     standard_error: np.ndarray
     quantiles: np.ndarray
 
+    def __repr__(self) -> str:
+        return text.of_summary(self)
 
-@dataclass(frozen=True, eq=False)
+    def _repr_html_(self) -> str:
+        return text.as_html(repr(self))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Result:
     """Regret of one policy, or of a grid of policies, over seeds.
 
@@ -69,6 +77,12 @@ class Result:
     rewards: np.ndarray | None = None
     states: np.ndarray | None = None
     policy_state: Any = None
+
+    def __repr__(self) -> str:
+        return text.of_result(self)
+
+    def _repr_html_(self) -> str:
+        return text.as_html(repr(self))
 
     def regret(self, kind: str = "expected") -> np.ndarray:
         """The regret of the given kind: "realised", "expected" or "offline"."""
@@ -214,6 +228,12 @@ class Results(dict[str, Result]):
     {'DynLin-UCB, λ=1': 19.6, 'DynLin-UCB, λ=10': 15.9, 'myopic': 25.7}
     """
 
+    def __repr__(self) -> str:
+        return text.of_results(self)
+
+    def _repr_html_(self) -> str:
+        return text.as_html(repr(self))
+
     def labels(self) -> list[str]:
         """One label per policy and combination of hyper-parameters."""
         return [label for name, result in self.items() for label in result.labels(name)]
@@ -301,8 +321,13 @@ class Results(dict[str, Result]):
         write_archive(path, {"kind": "Results", "results": headers}, arrays, compress=True)
 
 
-def load(path: str | Path) -> Result | Results:
+def load(path: str | Path, *, limit: int | None = None) -> Result | Results:
     """Read a file written by `save`. Nothing in the file is executed.
+
+    Args:
+      path: the file.
+      limit: bytes that its arrays may take. By default 1 GiB, or 8 times the size of the file where that is
+        more: a small file of a stranger could be made to decompress to any size.
 
     >>> import dlbjax as dlb, tempfile, os
     >>> problem = dlb.problems.synthetic()
@@ -313,7 +338,9 @@ def load(path: str | Path) -> Result | Results:
     >>> bool((again.expected_regret == result.expected_regret).all())
     True
     """
-    header, arrays = read_archive(path, "a dlbjax result")
+    path = as_path("path", path)
+    most = None if limit is None else whole_number("limit", limit, at_least=0)
+    header, arrays = read_archive(path, "a dlbjax result", limit=most)
     try:
         entries = _entries(header)
         if header["kind"] == "Result":

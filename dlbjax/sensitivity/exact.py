@@ -10,7 +10,7 @@ from typing import NamedTuple
 from dlbjax.common.arrays import Array, Number, namespace, real_array, whole_number
 from dlbjax.model.actions import ActionSet
 from dlbjax.model.problem import Problem
-from dlbjax.model.system import System
+from dlbjax.model.system import System, check_system
 from dlbjax.theory import optimal_average, smallest_gap
 
 
@@ -42,7 +42,7 @@ def value_derivatives(system: System, action: Array) -> Parameters:
     >>> value_derivatives(problem.system, problem.optimal_action).A[0].round(4)
     array([0.7031, 0.    , 0.    ])
     """
-    action = real_array("action", action, (system.d,))
+    action = real_array("action", action, (check_system(system).d,))
     xp = namespace(system, action)
     state, worth = system.steady_state(action), state_worth(system)
     return Parameters(xp.outer(worth, state), xp.outer(worth, action), state, action)
@@ -72,7 +72,8 @@ def steady_state(system: System, vertices: Array) -> Array:
 
     It jumps where u* changes; the derivatives are those with u* held fixed.
     """
-    return system.steady_state(_problem(system, vertices).optimal_action)
+    best = _problem(system, vertices).optimal_action
+    return system.steady_state(best)
 
 
 def horizon_value(system: System, vertices: Array, horizon: int) -> Number:
@@ -106,6 +107,7 @@ def state_worth(system: System) -> Array:
 
 
 def _problem(system: System, vertices: Array) -> Problem:
+    check_system(system)
     vertices = real_array("vertices", vertices, (None, None))
     if len(vertices) == 0:
         raise ValueError("vertices must hold at least one action; got none")

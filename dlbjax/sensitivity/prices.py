@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 
 from dlbjax.model.actions import budget_constraints, constraints
-from dlbjax.model.system import System
+from dlbjax.model.system import System, check_system
 
 _PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _REACHED = 1e-9  # distance from a limit, relative to the actions' size
@@ -116,8 +116,7 @@ def polytope_prices(
     >>> prices.value, prices.action.tolist(), prices.g.below.round(6).tolist()
     (4.0, [2.0, 0.0], [0.0, 1.0, 2.0])
     """
-    if not isinstance(system, System):
-        raise ValueError(f"system must be a dlbjax.System; got {type(system).__name__}")
+    check_system(system)
     G, g, A_eq, b_eq = constraints(G, g, A_eq, b_eq)
     if G.shape[1] != system.d:
         raise ValueError(

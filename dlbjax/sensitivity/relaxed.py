@@ -45,6 +45,7 @@ import jax
 import numpy as np
 
 from dlbjax.common.arrays import Array, Number, is_traced, real_array, real_number, whole_number
+from dlbjax.common.processes import check_not_forked
 from dlbjax.model.bounds import Bounds
 from dlbjax.model.system import System
 from dlbjax.policies.dynlin_ucb import epoch_lengths
@@ -180,8 +181,10 @@ def _prepare(
     temperature: Number, delta: Number | None, epochs: EpochsLike | None,
 ) -> tuple[Parameters, Array, Setting, int, int]:  # fmt: skip
     """The arguments of `regrets`, checked, every run with its own copy of the parameters."""
-    horizon = whole_number("horizon", horizon, at_least=1)
-    runs = whole_number("seeds", seeds, at_least=1)
+    check_not_forked()
+    # Derivatives keep every epoch of every run.
+    horizon = whole_number("horizon", horizon, at_least=1, at_most=10**6)
+    runs = whole_number("seeds", seeds, at_least=1, at_most=10**4)
     if not isinstance(parameters, Parameters) or not isinstance(parameters.system, System):
         raise ValueError(
             "parameters must be Parameters(system, lam, scale) with a dlbjax.System; got "

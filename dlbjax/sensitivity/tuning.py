@@ -81,9 +81,9 @@ def random_problems(
     that ‖h‖ = 1, which makes regrets comparable.
 
     Args:
-      count: how many.
-      n: dimension of the state.
-      d: dimension of an action.
+      count: how many, at most 10 000.
+      n: dimension of the state, at most 100.
+      d: dimension of an action, at most 12.
       rho: largest spectral radius, below 1.
       sigma: standard deviation of the noises.
       seed: of the draw; other seeds give held-out systems.
@@ -92,11 +92,14 @@ def random_problems(
     >>> bool(max(problem.system.rho for problem in problems) <= 0.4)
     True
     """
-    real_number("rho", rho, at_least=0.0, below=1.0)
-    rng = np.random.default_rng(seed)
+    count = whole_number("count", count, at_least=1, at_most=10_000)
+    n = whole_number("n", n, at_least=1, at_most=100)
+    d = whole_number("d", d, at_least=1, at_most=12)
+    rho = real_number("rho", rho, at_least=0.0, below=1.0)
+    rng = np.random.default_rng(whole_number("seed", seed, at_least=0))
     actions = budget(0.0, np.ones(d), total=d / 2)
     problems = []
-    for _ in range(whole_number("count", count, at_least=1)):
+    for _ in range(count):
         A = rng.normal(size=(n, n))
         A *= rng.uniform(0, rho) / np.abs(np.linalg.eigvals(A)).max()
         B, omega, theta = rng.normal(size=(n, d)), rng.normal(size=n), rng.normal(size=d)

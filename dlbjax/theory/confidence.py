@@ -4,8 +4,14 @@ The paper's concentration theorem: with probability at least 1 − δ, after eve
 
     ‖ĥ_t − h‖_{V_t} ≤ c₁/√λ·log(e(t+1)) + c₂√λ + √(2σ̄²(log(1/δ) + ½·log(det V_t/λ^d))).
 
-Its proof loses a power of ρ: the state at the end of an epoch is off by ρ^{H}, not by ρ^{H+1}, and the
-theorem as printed is false (see notebooks/errata.md). Dividing c₁ by ρ̄ corrects it.
+As printed it is false, for two reasons (see notebooks/errata.md). The state at the end of an epoch is off by
+ρ^{H}, not by ρ^{H+1}: c₁ must be divided by ρ̄. And noise carried over from earlier epochs is no
+martingale difference: a policy that looks at past rewards can make it add up. Corrected (derived in
+notebooks/derivation.md),
+
+    ‖ĥ_t − h‖_{V_t} ≤ c₁/(Uρ̄)·min(U/√λ·log(e(t+1)), π/√6) + N + c₂√λ
+                      + √(2σ̄²(log(2/δ) + ½·log(det V_t/λ^d))),
+    N = ΩΦ̄σ·√(2(a·log(4a/δ) + b)/(1−ρ̄²)),   a = Σ_{l≥2} 1/l²,   b = Σ_{l≥2} 2·log(l)/l².
 """
 
 import numpy as np
@@ -23,6 +29,9 @@ from dlbjax.common.arrays import (
 from dlbjax.model.bounds import Bounds, check
 from dlbjax.policies.ridge import largest_growth, settled_radius
 
+_A = np.pi**2 / 6 - 1  # Σ_{l≥2} 1/l²
+_B = 1.8750965086316874  # Σ_{l≥2} 2·log(l)/l² = −2ζ'(2)
+
 
 def confidence_radius(
     bounds: Bounds, lam: Number, delta: Number, rounds: Number, V: Array, *, printed: bool = False
@@ -35,13 +44,13 @@ def confidence_radius(
       delta: probability δ with which the radius may be exceeded at some round.
       rounds: t, rounds completed.
       V: (…, d, d) Gram matrix λI + Σ u uᵀ of the epochs completed.
-      printed: the theorem as printed, with c₁ instead of c₁/ρ̄. It is false.
+      printed: the theorem as printed. It is false.
 
     >>> import dlbjax as dlb
     >>> bounds = dlb.Bounds.of(dlb.problems.synthetic())
     >>> radius = confidence_radius(bounds, 1.0, 0.05, rounds=0, V=np.eye(3))
     >>> float(round(radius, 3))                                 # it exceeds ‖h‖ = 0.76, as it must
-    8.177
+    8.211
     """
     lam, delta, rounds = _checked(bounds, lam, delta, rounds)
     V = real_array("V", V, None)
@@ -57,7 +66,10 @@ def confidence_radius(
 def beta(
     bounds: Bounds, lam: Number, delta: Number, d: int, rounds: Number, *, printed: bool = False
 ) -> Number:
-    """The exploration coefficient β_t of the paper's Equation (5): the radius for the largest det V.
+    """The exploration coefficient β_t: the corrected radius for the largest det V, d·log(1 + tU²/(dλ)).
+
+    A policy that plays it is `dynlin_ucb(bounds, beta=theory.beta)`. As printed (the paper's Equation 5),
+    which is what `dynlin_ucb` plays by default, it is
 
         β_t = c̄₁/√λ·log(e(t+1)) + c̄₂√λ + √(2σ̄²(log(1/δ) + (d/2)·log(1 + tU²/(dλ))))
 
@@ -67,7 +79,13 @@ def beta(
       delta: confidence δ.
       d: dimension of an action.
       rounds: t, rounds completed.
-      printed: with c̄₁ as printed instead of c̄₁/ρ̄, which is infinite at ρ̄ = 0.
+      printed: as printed; the corrected one is infinite at ρ̄ = 0, where no transient ever settles.
+
+    >>> import dlbjax as dlb
+    >>> problem = dlb.problems.synthetic()
+    >>> policy = dlb.dynlin_ucb(dlb.Bounds.of(problem), beta=dlb.theory.beta)
+    >>> dlb.simulate(problem, policy, horizon=100).rounds[-1]
+    np.int64(100)
     """
     lam, delta, rounds = _checked(bounds, lam, delta, rounds)
     growth = largest_growth(bounds, lam, whole_number("d", d, at_least=1), rounds)
@@ -79,12 +97,20 @@ def radius(
 ) -> Number:
     """The theorem's radius where log(det V/λ^d) is `growth`."""
     xp = namespace(bounds, lam, rounds)
-    c1 = bounds.c1
-    if not printed:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            c1 = xp.where(c1 > 0, xp.divide(c1, bounds.rho), 0.0)
-    bias = c1 / xp.sqrt(lam) * xp.log(np.e * (rounds + 1))
-    return bias + settled_radius(bounds, lam, delta, growth)
+    steps = xp.log(np.e * (rounds + 1)) / xp.sqrt(lam)  # bounds Σ_l 1/l·‖u_l‖_{V⁻¹}/U
+    if printed:
+        return bounds.c1 * steps + settled_radius(bounds, lam, delta, growth)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        transient = xp.where(bounds.transient > 0, xp.divide(bounds.transient, bounds.rho), 0.0)
+    bias = transient * xp.minimum(bounds.U * steps, np.pi / 6**0.5)
+    return bias + carried_noise(bounds, delta / 2) + settled_radius(bounds, lam, delta / 2, growth)
+
+
+def carried_noise(bounds: Bounds, delta: Number) -> Number:
+    """√Σ_l ν_l² ≤ N with probability 1 − δ, where ν_l is the noise carried over into epoch l."""
+    xp = namespace(bounds, delta)
+    tails = 2 * (_A * xp.log(2 * _A / delta) + _B) / (1 - bounds.rho**2)
+    return bounds.Omega * bounds.Phi * bounds.sigma * xp.sqrt(tails)
 
 
 def _checked(

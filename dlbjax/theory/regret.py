@@ -1,6 +1,8 @@
 """Regret bounds: upper bounds for DynLin-UCB, a lower bound for every policy, offline against expected.
 
-The upper bounds take one or several numbers of rounds, and can be drawn over measured regret:
+The upper bounds hold for the policy that plays the β they contain, `dynlin_ucb(bounds, lam, delta,
+beta=theory.beta)`; with printed=True for `dynlin_ucb(bounds, lam, delta)`, though that theorem is false.
+They take one or several numbers of rounds, and can be drawn over that policy's measured regret:
 `result.plot(overlays={"upper bound": lambda t: offline_regret_bound(bounds, lam, delta, d, t)})`.
 """
 
@@ -17,7 +19,7 @@ from dlbjax.common.arrays import (
 )
 from dlbjax.model.bounds import Bounds, check
 from dlbjax.model.finite_horizon import lower_bound_horizon
-from dlbjax.model.problem import Problem, ties
+from dlbjax.model.problem import Problem, check_problem, ties
 from dlbjax.policies.ridge import largest_growth
 from dlbjax.theory.confidence import beta
 
@@ -25,11 +27,13 @@ from dlbjax.theory.confidence import beta
 def offline_regret_bound(
     bounds: Bounds, lam: Number, delta: Number, d: int, rounds: ArrayLike, *, printed: bool = False
 ) -> Number:
-    """Upper bound on DynLin-UCB's offline regret at all rounds, with probability 1 − δ.
+    """Upper bound on the offline regret of DynLin-UCB with β = `theory.beta`, with probability 1 − δ.
 
         √(8dT·β²·(1 + log T/log(1/ρ̄))·log(1 + TU²/(dλ))), β = max(β_{T−1}, c̄₂U)
 
     Note:
+      It is for `dynlin_ucb(bounds, lam, delta, beta=theory.beta)`. Without the last argument the policy
+      plays the printed β, which is no valid radius, and nothing is proven about its regret.
       The paper has β_{T−1} alone, which its proof supports only if that is at least 1 and |J| ≤ 1. No
       action with ‖u‖ ≤ U is worse than the best by more than 2c̄₂U.
 
@@ -78,7 +82,7 @@ def gap_regret_bound(
 def expected_regret_bound(
     bounds: Bounds, lam: Number, delta: Number, d: int, rounds: ArrayLike, *, printed: bool = False
 ) -> Number:
-    """Upper bound on DynLin-UCB's expected regret: the paper's theorem with its constants.
+    """Upper bound on the expected regret of DynLin-UCB with β = `theory.beta`: the paper's theorem.
 
     The sum of the offline bound, the loss where it fails (probability δ, at most 2c̄₂U per round), and the
     difference of offline and expected regret. With δ = 1/T the second is constant.
@@ -136,7 +140,7 @@ def smallest_gap(problem: Problem) -> Number:
     >>> round(smallest_gap(dlb.problems.synthetic()), 5)
     0.03125
     """
-    values = problem.values
+    values = check_problem(problem).values
     xp = namespace(values)
     second = ties(values, among=~ties(values))
     gap = xp.where(second.any(), problem.optimal_value - values[xp.argmax(second)], np.inf)

@@ -1,5 +1,6 @@
 """Reading tables, and errors about bad ones."""
 
+import tracemalloc
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -71,7 +72,12 @@ def test_a_gap_begins_another_episode(tmp_path):
         ("fb,sales\n1,2\n3\n", "line 3 has 1 cells, the first line has 2"),
         ("fb,sales\n1,2\nmuch,4\n", "line 3: fb must be a number such as 1234.5; got 'much'"),
         ("fb,sales\n1,2\n3,inf\n", "line 3: sales must be a number"),
-        ('fb,sales\n1,"2,000"\n', "line 2: sales must be a number such as 1234.5; got '2,000'"),
+        ('fb,sales\n1,"2,000"\n', "'2,000' has two meanings; say which sign is the decimal one"),
+        ('fb,sales\n1.5,"2,25"\n', "'1.5' and '2,25' have different decimal signs"),
+        ("fb,sales\n1_000,2\n", "line 2: fb must be a number such as 1234.5; got '1_000'"),
+        ("fb,sales\n1e999,2\n", "line 2: fb must be a finite number"),
+        ("fb,sales\n$,2\n", "line 2: fb must be a number"),
+        ("fb\x1b[31m,sales\n1,2\n", r"Possible are fb\\x1b\[31m, sales"),
         ("fb,sales\n1,2\n,4\n", "line 3: fb is empty; write 0 where nothing was spent"),
         ('fb,sales\n1,"2\n', "log.csv: "),
     ],
@@ -84,7 +90,9 @@ def test_what_is_wrong_with_a_table(tmp_path, text, says):
 @pytest.mark.parametrize(
     ("rows", "says"),
     [
-        ("1.1.2026,1,2,3\n", "line 2: day must be a date such as 2026-11-16; got '1.1.2026'"),
+        ("01-01-19,1,2,3\n", "line 2: day must be a date such as 2026-11-16, .* got '01-01-19'"),
+        ("2026-01-01,1,2,3\n2.1.2026,1,2,3\n", "line 3: day must be a date .* as those before"),
+        ("1/2/2026,1,2,3\n2/2/2026,1,2,3\n", "could have the day first, or the month"),
         (
             "2026-01-01,1,2,3\n2026-01-02,1,2,3\n2026-01-02,1,2,3\n2026-01-03,1,2,3\n",
             "two are at or just after 2026-01-02; keep one row",
@@ -109,3 +117,65 @@ def test_columns_must_differ(tmp_path):
 def test_text_in_another_encoding(tmp_path):
     with pytest.raises(ValueError, match="must be UTF-8 text"):
         read_log(written(tmp_path, "fb,sales\n1,2€\n", "cp1252"), ["fb"], "sales")
+
+
+@pytest.mark.parametrize(
+    ("cells", "numbers"),
+    [
+        (["1.234,5", "2.000", "7"], [1234.5, 2000, 7]),
+        (["1,234.5", "2,000", "7"], [1234.5, 2000, 7]),
+        (["0,5", "1.234"], [0.5, 1234]),
+        (["1.234.567", "3"], [1234567, 3]),
+        (["$126", "-$3.5", "4 €"], [126, -3.5, 4]),
+        (["1 234,5", "1\u00a0000"], [1234.5, 1000]),
+        (["0.125", "-1e3", "+.5", "5."], [0.125, -1000, 0.5, 5]),
+    ],
+)
+def test_numbers_are_read_as_they_are_written_together(tmp_path, cells, numbers):
+    text = "fb;sales\n" + "".join(f"{cell};1\n" for cell in cells)
+    log = read_log(written(tmp_path, text), ["fb"], "sales")
+    np.testing.assert_array_equal(log.spend[:, 0], numbers)
+
+
+def test_a_number_with_two_meanings_is_warned_about(tmp_path):
+    path = written(tmp_path, "fb;sales\n1.234;1\n999;2\n")
+    with pytest.warns(
+        UserWarning, match="'1.234' has two meanings and is read with a decimal point"
+    ):
+        assert read_log(path, ["fb"], "sales").spend[0, 0] == 1.234
+    for signs in ({"decimal": ","}, {"thousands": "."}):
+        assert read_log(path, ["fb"], "sales", **signs).spend[0, 0] == 1234
+    assert read_log(path, ["fb"], "sales", decimal=".").spend[0, 0] == 1.234
+    usual = written(tmp_path, "fb,sales\n1.234,1\n")
+    assert read_log(usual, ["fb"], "sales").spend[0, 0] == 1.234
+
+
+@pytest.mark.parametrize("signs", [{"decimal": "x"}, {"thousands": "7"}, {"decimal": 3},
+                                   {"decimal": ".", "thousands": "."}])  # fmt: skip
+def test_signs_must_be_signs(tmp_path, signs):
+    with pytest.raises(ValueError, match="must be"):
+        read_log(written(tmp_path, "fb,sales\n1,2\n"), ["fb"], "sales", **signs)
+
+
+@pytest.mark.parametrize(
+    "days",
+    ["1.2.2026 2.2.2026", "1/30/2026 1/31/2026", "30/1/2026 31/1/2026", "2026/01/30 2026/01/31"],
+)
+def test_other_ways_to_write_a_date(tmp_path, days):
+    rows = "".join(f"{day},1,2,3\n" for day in days.split())
+    log = read_log(written(tmp_path, HEAD + rows), ["fb"], "sales", "day")
+    assert log.last in (datetime(2026, 2, 2), datetime(2026, 1, 31))
+    assert log.step == timedelta(days=1)
+
+
+def test_many_columns_and_many_rows_take_little_time_and_memory(tmp_path):
+    names = [f"c{i}" for i in range(20_000)]
+    path = written(tmp_path, ",".join(names) + "\n" + ",".join(["1"] * 20_000) + "\n")
+    with pytest.raises(ValueError, match="and 19970 more") as error:
+        read_log(path, ["fb"], "c1")
+    assert len(str(error.value)) < 1000
+    path = written(tmp_path, "fb,note,sales\n" + f"1.5,{'x' * 50},2\n" * 100_000)
+    tracemalloc.start()
+    assert read_log(path, ["fb"], "sales").spend.shape == (100_000, 1)
+    assert tracemalloc.get_traced_memory()[1] < 15e6  # the file has 6 MB
+    tracemalloc.stop()

@@ -27,6 +27,9 @@ TRUE = {
     "figure1": {
         "DynLin-UCB": SUBLINEAR, "Lin-UCB": linear(200), "D-Lin-UCB": linear(205), **BLIND
     },
+    "vertices-6": {
+        "DynLin-UCB": SUBLINEAR, "Lin-UCB": linear(200), "D-Lin-UCB": linear(205), **BLIND
+    },
     "discounting": [Shape(total) for total in (600, 500, 400, 300, 250, 200)],
     "figure2": [
         Shape(300), Shape(50, 0.5), Shape(40, 0.5), Shape(10, 0.5), Shape(20, 0.5), Shape(200)
@@ -129,6 +132,7 @@ CASES = [
         change("figure1", "DynLin-UCB", STEEP, Shape(20)) | change("figure1", "AR2", Shape(19)),
         "no",
     ),
+    ("the same with the six", change("vertices-6", "Lin-UCB", Shape(200, 1, 0.2, HALF_THERE)), "no"),
     ("λ = log T has a notable", {("figure1", "DynLin-UCB", 1): Shape(11.2, 0.5)}, "yes"),
     ("λ = log T has a notable", {("figure1", "DynLin-UCB", 1): Shape(10.8, 0.5)}, "no"),
     ("ρ̄ = 2ρ(A)", {("figure2", 4): Shape(9, 0.5)}, "partly"),

@@ -2,7 +2,7 @@ import jax
 import numpy as np
 import pytest
 
-from dlbjax import problems
+from dlbjax import Bounds, problems
 from dlbjax.model.powers import power_bound, spectral_radius
 
 
@@ -112,12 +112,47 @@ def test_phi_of_a_skewed_rotation_is_the_supremum_over_phases(angle, skew):
     assert power_bound(A, 0.8) == pytest.approx(skew, rel=1e-4)
 
 
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("above", [0.0, 1e-9, 1e-7, 1e-4])
+def test_phi_of_a_rotating_matrix_is_no_smaller_than_any_power(seed, above):
+    """The search leaves out most powers beyond the 1024th, and the largest may be among them."""
+    rng = np.random.default_rng(seed)
+    J = blocks(rotation(0.9, rng.uniform(0.2, 2.9)), [[0.5]])
+    A = in_random_basis(J, seed)
+    rate = spectral_radius(A) * (1 + above)
+    powers = (A / rate)[None]
+    while len(powers) < 2**15:
+        powers = np.concatenate([powers, powers @ powers[-1]])
+    largest = np.linalg.norm(powers, 2, axis=(1, 2)).max()
+    assert largest * (1 - 1e-12) <= power_bound(A, rate) <= largest * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("pairs", [1, 2, 3])
+@pytest.mark.parametrize("real", [(), (0.8,), (-0.8,)], ids=["", "+", "-"])
+def test_phi_is_bounded_over_all_phases(pairs, real):
+    rng = np.random.default_rng(pairs)
+    angles = rng.uniform(0.1, 3.0, pairs)
+    basis = rng.standard_normal((2 * pairs + len(real),) * 2)
+    inverse = np.linalg.inv(basis)
+    found = power_bound(
+        basis @ blocks(*(rotation(0.8, a) for a in angles), *([[r]] for r in real)) @ inverse, 0.8
+    )
+    turned = [
+        blocks(*(rotation(1.0, a) for a in phases), *([[np.sign(r) ** k]] for r in real))
+        for k in (0, 1) for phases in rng.uniform(0, 2 * np.pi, (20_000, pairs))
+    ]  # fmt: skip
+    largest = np.linalg.norm(basis @ np.array(turned) @ inverse, 2, axis=(1, 2)).max()
+    assert largest <= found <= largest * {1: 1 + 1e-5, 2: 1.02, 3: 2.0}[pairs]
+
+
 def test_phi_of_a_periodic_skewed_rotation_sees_its_own_phases_only():
     S = np.diag([4.0, 1.0])
     A = S @ rotation(0.8, 2 * np.pi / 3) @ np.linalg.inv(S)
     expected = np.linalg.norm(S @ rotation(1.0, 2 * np.pi / 3) @ np.linalg.inv(S), 2)
     assert power_bound(A, 0.8) == pytest.approx(expected, rel=1e-9)
     assert expected < 3.6
+    A = in_random_basis(blocks(rotation(0.8, 2 * np.pi / 3), [[0.3]]))
+    assert power_bound(A, 0.8) == pytest.approx(brute_force(A, 0.8, 600), rel=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -142,7 +177,7 @@ def test_late_maxima_are_found():
         for tau in range(0, 40000)
         for p, q in [((0.999 / 0.9993) ** tau, (0.9992 / 0.9993) ** tau)]
     )
-    assert power_bound(A, 0.9993) == pytest.approx(expected, rel=1e-4)
+    assert power_bound(A, 0.9993) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("n", range(1, 7))
@@ -221,3 +256,30 @@ def test_tracing_gives_the_same_numbers():
 def test_tracing_gives_the_same_limits(A, rate, expected):
     with jax.enable_x64(True):
         assert float(jax.jit(power_bound)(A, rate)) == expected
+
+
+def test_tracing_accounts_for_the_phases_of_a_complex_pair():
+    A = in_random_basis(blocks(rotation(0.8, np.sqrt(2)), [[0.3]]), 3)
+    rho = spectral_radius(A)
+    with jax.enable_x64(True):
+        traced = jax.jit(lambda A: power_bound(A, spectral_radius(A)))(A)
+        slope = jax.grad(power_bound)(A, 1.01 * rho)
+    assert float(traced) == pytest.approx(power_bound(A, rho), rel=1e-6)
+    assert np.isfinite(slope).all()
+
+
+@pytest.mark.parametrize("transform", [jax.jit, jax.grad])
+def test_single_precision_is_rejected_under_a_transformation(transform):
+    """Where it was silently wrong: Φ of the real-world system came out as 248 instead of 2.78."""
+    A = np.array([[0.3, -0.5], [0.5, 0.3]])
+    with jax.enable_x64(False), pytest.raises(ValueError, match="enable_x64"):
+        transform(lambda A: power_bound(A, spectral_radius(A)))(jax.numpy.asarray(A))
+
+
+def test_bounds_are_rejected_in_single_precision_under_vmap():
+    problem = problems.real_world()
+    with jax.enable_x64(False), pytest.raises(ValueError, match="enable_x64"):
+        jax.vmap(lambda rate: Bounds.of(problem, rate).X)(jax.numpy.array([0.7, 0.8]))
+    with jax.enable_x64(True):
+        found = jax.vmap(lambda rate: Bounds.of(problem, rate).X)(np.array([0.7, 0.8]))
+    np.testing.assert_allclose(found, Bounds.of(problem, [0.7, 0.8]).X, rtol=1e-9)

@@ -340,3 +340,26 @@ def test_to_xarray_labels_the_axes():
         assert float(found) == result.regret(kind)[1, 1, 2, 3]
     assert data.attrs["name"] == "mine"
     assert json.loads(data.attrs["config"]) == result.config
+
+
+def test_results_print_as_a_few_lines():
+    problem = dlb.problems.synthetic()
+    bounds = dlb.Bounds.of(problem)
+    policies = {"a": dlb.dynlin_ucb(bounds, lam=[1.0, 2.0]), "<b>\x1b[31m": dlb.myopic(problem)}
+    results = dlb.simulate(problem, policies, 200, 4, record=["actions"])
+    one = results["a"]
+    lines = repr(one).splitlines()
+    assert lines[0].startswith("Result of a: 4 seeds × 2 lam, 200 rounds, ")
+    assert lines[0].endswith(" with actions")
+    final = one.expected_regret[1, :, -1]
+    error = final.std(ddof=1) / 2
+    assert lines[2].endswith(f"expected regret {final.mean():.6g} ± {error:.2g}")
+    assert len(lines) == 3
+    assert repr(results).startswith("Results of 2 policies\nResult of a")
+    assert "\x1b" not in repr(results)
+    assert "<b>" not in results._repr_html_()
+    assert len(repr(one.summary()).splitlines()) == 3
+    assert one.summary()._repr_html_().startswith("<pre>Summary of 2 points")
+    many = dlb.simulate(problem, dlb.dynlin_ucb(bounds, lam=np.arange(1.0, 31.0)), 50)
+    assert len(repr(many).splitlines()) == 12
+    assert "± nan" not in repr(many)

@@ -36,27 +36,35 @@ def package(p):
 def by_hand(p):
     Theta, Omega, B, U, X, Phi, rho, sigma = (p[name] for name in NAMES)
     lam, delta, d, T = p["lam"], p["delta"], D, ROUNDS
-    c1 = U * Omega * Phi * (U * B / (1 - rho) + X)
+    transient = Omega * Phi * (U * B / (1 - rho) + X)
     c2 = Theta + Omega * B * Phi / (1 - rho)
     variance = sigma**2 * (1 + Omega**2 * Phi**2 / (1 - rho**2))
 
-    def radius(t, log_ratio, c):
-        noise = np.sqrt(2 * variance * (np.log(1 / delta) + log_ratio / 2))
-        return c / np.sqrt(lam) * np.log(np.e * (t + 1)) + c2 * np.sqrt(lam) + noise
+    def radius(t, log_ratio, printed=False):
+        steps, share = U / np.sqrt(lam) * np.log(np.e * (t + 1)), delta
+        bias = transient * steps
+        if not printed:
+            share = delta / 2
+            a, b = np.pi**2 / 6 - 1, 1.8750965086316874  # −2ζ'(2)
+            tails = 2 * (a * np.log(2 * a / share) + b) / (1 - rho**2)
+            bias = transient / rho * min(steps, np.pi / np.sqrt(6))
+            bias = bias + Omega * Phi * sigma * np.sqrt(tails)
+        noise = np.sqrt(2 * variance * (np.log(1 / share) + log_ratio / 2))
+        return bias + c2 * np.sqrt(lam) + noise
 
     def largest(t):
         return d * np.log(1 + t * U**2 / (d * lam))
 
     V_ratio = np.log(np.linalg.det(p["V"]) / lam**d)
-    width = max(radius(T - 1, largest(T - 1), c1 / rho), c2 * U)
+    width = max(radius(T - 1, largest(T - 1)), c2 * U)
     squares = 8 * width**2 * largest(T) * (1 + np.log(T) / np.log(1 / rho))
     offline = np.sqrt(T * squares)
     apart = Omega * Phi * (B * U / (1 - rho) ** 2 + X / (1 - rho))
     late = Omega * Phi * (1 - rho**HORIZON) / (HORIZON * (1 - rho))
     return {
-        "radius": radius(T, V_ratio, c1 / rho),
-        "printed radius": radius(T, V_ratio, c1),
-        "beta": radius(T, largest(T), c1 / rho),
+        "radius": radius(T, V_ratio),
+        "printed radius": radius(T, V_ratio, printed=True),
+        "beta": radius(T, largest(T)),
         "offline": offline,
         "gap": squares / p["gap"],
         "expected": offline + delta * T * 2 * c2 * U + apart,

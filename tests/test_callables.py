@@ -1,0 +1,38 @@
+"""Every public function with wrong arguments, in child processes: a clear error, soon, in little memory."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+def reports(shares, most, chosen):
+    """Reports of some of the shares, each from a process of its own."""
+    for share in chosen:
+        command = [sys.executable, "-m", "tests.callables", *map(str, (share, shares, most))]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=1800)
+        assert done.returncode == 0, done.stderr[-2000:]
+        yield json.loads(done.stdout.splitlines()[-1])
+
+
+def check(report):
+    assert report["bad"] == []
+    assert report["slowest"][0] < 5, report["slowest"]
+    assert report["memory"] < 1, report["memory"]  # GB
+
+
+@pytest.mark.slow
+def test_wrong_arguments_are_rejected_clearly():
+    """A sixth of the functions, and of the wrong values."""
+    (report,) = reports(6, 10, [0])
+    check(report)
+    assert report["calls"] > 100
+
+
+@pytest.mark.evidence
+def test_ten_thousand_wrong_arguments_are_rejected_clearly():
+    found = list(reports(6, 1000, range(6)))
+    for report in found:
+        check(report)
+    assert sum(report["calls"] for report in found) >= 10_000
