@@ -20,9 +20,9 @@ def hint(wrong: str, possible: Collection[str]) -> str:
     return f"{question} Possible are {', '.join(possible)}"
 
 
-def optional(package: str) -> Any:
+def optional(package: str, extra: str = "xarray") -> Any:
     """Import an optional package, or raise an ImportError that says how to install it."""
     try:
         return importlib.import_module(package)
     except ImportError:
-        raise ImportError(f'this needs {package}: pip install "dlbjax[xarray]"') from None
+        raise ImportError(f'this needs {package}: pip install "dlbjax[{extra}]"') from None
