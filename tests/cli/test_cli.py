@@ -442,15 +442,15 @@ def test_sweep_reports_errors_in_one_line(arguments, message, tmp_path, capsys):
     assert not folder.exists()
 
 
-def test_sweep_over_a_grid_of_problems_on_a_local_cluster(tmp_path, capsys):
+def test_sweep_over_a_grid_of_problems_on_a_local_cluster(tmp_path):
     chosen = ["--problem", "synthetic:sigma=[0.1,0.5]", "--policy", "myopic", *TINY]
     folder = str(tmp_path / "runs.zarr")
-    assert main(["sweep", folder, *chosen, "--workers", "1"]) == 0
-    printed = capsys.readouterr().out
+    command = [sys.executable, "-m", "dlbjax.cli", "sweep", folder, *chosen, "--workers", "1"]
+    printed = subprocess.check_output(command, text=True, stderr=subprocess.DEVNULL)
     assert printed.splitlines()[1].split()[-3:] == ["2", "2", "100%"]
     problem = dlb.problems.synthetic(0.5)
     alone = dlb.simulate(problem, dlb.myopic(problem), 60, 2)
-    [line] = [line for line in printed.splitlines() if line.endswith("sigma=0.5")]
+    [line] = [line for line in printed.splitlines() if line.endswith("σ=0.5")]
     assert line.split()[0] == f"{alone.summary().mean[-1]:.6g}"
 
 
