@@ -1,12 +1,15 @@
-"""Memory over a sweep of 100 000 runs, and what checkpoints cost: part of `make bench`.
+"""A sweep of 100 000 runs: time, memory, disk, and what a second worker gives: part of `make bench`.
 
 Writes sweep.json and memory.png.
 """
 
 import argparse
 import json
+import os
 import resource
 import shutil
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -26,22 +29,26 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/benchmarks"))
     parser.add_argument("--horizon", type=int, default=100_000)
     parser.add_argument("--seeds", type=int, default=100_000)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--parts", nargs="*", default=["checkpoints", "sweep", "workers"])
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    report = {"checkpoints": checkpoints(args.repeats), "sweep": memory(args)}
-    (args.out / "sweep.json").write_text(json.dumps(report, indent=1))
+    path = args.out / "sweep.json"
+    report = json.loads(path.read_text()) if path.exists() else {}
+    for part in args.parts:
+        report[part] = {"checkpoints": checkpoints, "sweep": memory, "workers": workers}[part](args)
+        path.write_text(json.dumps(report, indent=1))
     draw(report["sweep"], args.out / "memory.png")
 
 
-def checkpoints(repeats: int) -> dict[str, float]:
+def checkpoints(args: argparse.Namespace) -> dict[str, list[float]]:
     """A call of some minutes of work with checkpoints every 30 s and without, in turn."""
     problem = dlb.problems.synthetic()
     policy = dlb.lin_ucb(dlb.Bounds.of(problem))
     times: dict[bool, list[float]] = {False: [], True: []}
     with tempfile.TemporaryDirectory() as folder:
         dlb.simulate(problem, policy, 10_000, 1024)  # compiles
-        for i in range(2 * repeats):
+        for i in range(2 * args.repeats):
             kept = bool(i % 2)
             path = Path(folder) / f"{i}.checkpoint" if kept else None
             begin = time.perf_counter()
@@ -54,8 +61,7 @@ def checkpoints(repeats: int) -> dict[str, float]:
 
 
 def memory(args: argparse.Namespace) -> dict[str, list[float]]:
-    """Resident memory, and runs in the store, twice a second."""
-    problem = dlb.problems.synthetic()
+    """Time of a sweep in this process, its resident memory, and the runs in its store."""
     folder = Path(tempfile.mkdtemp())
     times, resident, runs = [], [], []
     over = threading.Event()
@@ -65,31 +71,68 @@ def memory(args: argparse.Namespace) -> dict[str, list[float]]:
         while not over.wait(0.5):
             times.append(time.perf_counter() - begin)
             resident.append(resident_memory())
-            names = [path.name.split("-") for path in folder.glob("synthetic-*/[0-9]*.npz")]
-            runs.append(sum(int(last) - int(first) + 1 for first, last, _ in names))
+            blocks = len(list(folder.glob("synthetic/DynLin-UCB/complete/c/*")))
+            runs.append(min(256 * blocks, args.seeds))
 
     watcher = threading.Thread(target=watch)
     watcher.start()
     try:
-        store = dlb.sweep(
-            {"synthetic": problem}, {"DynLin-UCB": dlb.dynlin_ucb(dlb.Bounds.of(problem))},
-            args.horizon, args.seeds, folder,
-        )  # fmt: skip
+        store = sweep(args.horizon, args.seeds, folder)
     finally:
         over.set()
         watcher.join()
     seconds = time.perf_counter() - begin
-    result = store.result(rounds=[args.horizon])
-    summary = result.summary()
-    on_disk = sum(path.stat().st_size for path in folder.rglob("*.npz")) / 1e6
+    summary = store.result(rounds=[args.horizon]).summary()
+    on_disk = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
     shutil.rmtree(folder)
     half = len(resident) // 2
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{len(result.seeds)} runs, T = {args.horizon}: {seconds:.0f} s; largest memory "
+    print(f"{args.seeds} runs, T = {args.horizon}: {seconds:.0f} s; largest memory "
           f"{max(resident[:half]):.0f} MB in the first half, {max(resident[half:]):.0f} MB in the second, "
           f"{peak:.0f} MB at all; {on_disk:.0f} MB on the disk; mean expected regret "
           f"{summary.mean[-1]:.3f} ± {summary.standard_error[-1]:.3f}", flush=True)  # fmt: skip
     return {"seconds": times, "MB": resident, "runs": runs}
+
+
+def workers(args: argparse.Namespace) -> dict[str, float]:
+    """Time with one and with two Dask workers, each a process of one thread bound to its own core."""
+    import distributed
+
+    times = {}
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    with distributed.LocalCluster(n_workers=0, host="127.0.0.1", dashboard_address=None) as cluster:
+        for count in (1, 2):
+            started = [start_worker(cluster.scheduler_address, core) for core in cores[:count]]
+            with distributed.Client(cluster) as client, tempfile.TemporaryDirectory() as folder:
+                client.wait_for_workers(count)
+                client.run(warm_up)  # compiles the program
+                begin = time.perf_counter()
+                sweep(args.horizon, args.seeds // 4, folder, client)
+                times[f"{count} workers, seconds"] = time.perf_counter() - begin
+            for process in started:
+                process.terminate()
+                process.wait()
+    one, two = times.values()
+    print(f"{args.seeds // 4} runs, T = {args.horizon}: {one:.1f} s with one worker of one core, {two:.1f} s "
+          f"with two: {one / two:.2f} times as fast", flush=True)  # fmt: skip
+    return times
+
+
+def start_worker(address: str, core: int) -> subprocess.Popen:
+    command = [sys.executable, "-m", "dask", "worker", address, "--nthreads", "1", "--no-nanny"]
+    bound = ["taskset", "--cpu-list", str(core), *command, "--no-dashboard"]
+    return subprocess.Popen(bound, stderr=subprocess.DEVNULL)
+
+
+def warm_up() -> None:
+    problem = dlb.problems.synthetic()
+    dlb.simulate(problem, dlb.dynlin_ucb(dlb.Bounds.of(problem)), 100_000, 512)
+
+
+def sweep(horizon: int, seeds: int, folder: str | Path, executor=None) -> dlb.Store:
+    problem = dlb.problems.synthetic()
+    policies = {"DynLin-UCB": dlb.dynlin_ucb(dlb.Bounds.of(problem))}
+    return dlb.sweep({"synthetic": problem}, policies, horizon, seeds, folder, executor=executor)
 
 
 def resident_memory() -> float:

@@ -11,6 +11,7 @@ from dlbjax.model import actions, problems
 from dlbjax.model.actions import ActionSet
 from dlbjax.model.bounds import Bounds
 from dlbjax.model.files import read_problem
+from dlbjax.model.grid import ProblemGrid
 from dlbjax.model.problem import Problem
 from dlbjax.model.system import System
 from dlbjax.policies import (
@@ -53,6 +54,7 @@ __all__ = [
     "Policy",
     "PolicyGrid",
     "Problem",
+    "ProblemGrid",
     "Result",
     "Results",
     "Schedule",

@@ -60,8 +60,7 @@ SIMULATE = {"problem": PROBLEM, "policy": UNTOUCHED, "horizon": 10, "seeds": 2, 
             "record": (), "rounds": [1, 10], "dtype": "float64", "batch": 8, "chunk": 1,
             "devices": None, "checkpoint": None, "checkpoint_every": 30.0}  # fmt: skip
 SWEEP = {"problems": {"a": PROBLEM}, "policies": {"b": UNTOUCHED}, "horizon": 10, "seeds": 2,
-         "store": "runs", "rounds": [1, 10], "dtype": "float64", "devices": None,
-         "checkpoint_every": 30.0}  # fmt: skip
+         "store": "runs", "rounds": [1, 10], "dtype": "float64", "executor": None}  # fmt: skip
 MAKERS = {
     "System": (dlb.System, SYSTEM),
     "finite": (dlb.actions.finite, {"points": [[1.0, 0.0], [0.0, 1.0]]}),
@@ -89,7 +88,7 @@ EMPTY_IS_FINE = {("simulate", "record"), ("constant", "action")}  # the latter f
 PLACES = [(name, key) for name, (_, arguments) in MAKERS.items() for key in arguments]
 # A wrong shape here may be what another argument is found not to fit.
 ALSO_NAMED = {"A": "B", "B": "theta", "G": "g", "A_eq": "b_eq", "low": "high", "state": "noise.state",
-              "reward": "noise.reward", "policies": "policy"}  # fmt: skip
+              "reward": "noise.reward", "policies": "policy", "problems": "problem"}  # fmt: skip
 
 
 @examples(1000)

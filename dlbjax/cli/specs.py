@@ -8,6 +8,7 @@ from typing import Any
 from dlbjax.common.hints import hint
 from dlbjax.model.bounds import Bounds
 from dlbjax.model.files import read_problem
+from dlbjax.model.grid import ProblemGrid
 from dlbjax.model.problem import Problem
 from dlbjax.model.problems import real_world, synthetic
 from dlbjax.policies import (
@@ -68,13 +69,31 @@ def problem_from(text: str) -> Problem:
     >>> problem_from("synthetic:sigma=0.5").system.reward_noise
     0.5
     """
+    return _problem(text, lambda make, given: make(**given))
+
+
+def problem_grid_from(text: str) -> Problem | ProblemGrid:
+    """The same, where values may also be lists of numbers.
+
+    >>> problem_grid_from("synthetic:sigma=[0.1,0.5]").axes
+    {'sigma': array([0.1, 0.5])}
+    """
+
+    def build(make: Callable[..., Problem], given: dict[str, Any]) -> Problem | ProblemGrid:
+        several = any(isinstance(value, list) for value in given.values())
+        return ProblemGrid.of(make, **given) if several else make(**given)
+
+    return _problem(text, build)
+
+
+def _problem(text: str, build: Callable[..., Any]) -> Any:
     if text.endswith((".json", ".toml")):
         return read_problem(text)
     try:
         name, given = _parse(text)
         make = _look_up(name, PROBLEMS, "FILE.json", "FILE.toml")
         _check(given, own_keys(make), _required(make))
-        return make(**given)
+        return build(make, given)
     except ValueError as error:
         raise ValueError(f"problem {text!r:.60}: {error}") from error
 

@@ -33,9 +33,9 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def optional(package: str) -> Any:
+def optional(package: str, extra: str = "xarray") -> Any:
     """Import an optional package, or raise an ImportError that says how to install it."""
     try:
         return importlib.import_module(package)
     except ImportError:
-        raise ImportError(f'this needs {package}: pip install "dlbjax[xarray]"') from None
+        raise ImportError(f'this needs {package}: pip install "dlbjax[{extra}]"') from None

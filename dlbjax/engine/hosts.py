@@ -6,8 +6,8 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.experimental.multihost_utils import process_allgather
 
-from dlbjax.engine.peers import Watch
 from dlbjax.engine.settings import Noise, Settings
 from dlbjax.results.result import REGRETS, Result
 
@@ -33,11 +33,12 @@ def own(path: Path) -> Path:
     return path.with_name(f"{path.name}.{jax.process_index()}-of-{hosts}")
 
 
-def gather(results: list[Result], settings: Settings, others: Watch) -> list[Result]:
+def gather(results: list[Result], settings: Settings) -> list[Result]:
     """The results for all seeds, from those that each process has for its share."""
     if jax.process_count() == 1:
         return results
-    everywhere = others.gather([_arrays(result) for result in results])
+    with jax.enable_x64(True):
+        everywhere = process_allgather([_arrays(result) for result in results])
     return [_joined(*pair, settings.seeds) for pair in zip(results, everywhere, strict=True)]
 
 

@@ -15,7 +15,6 @@ from dlbjax.engine import hosts, identity
 from dlbjax.engine.checkpoint import Checkpoint
 from dlbjax.engine.interrupts import interrupts
 from dlbjax.engine.keys import KeyData
-from dlbjax.engine.peers import Watch
 from dlbjax.engine.plan import Group, as_grid, make_groups
 from dlbjax.engine.pool import compute
 from dlbjax.engine.settings import Noise, Settings, check_settings
@@ -121,14 +120,13 @@ def simulate(
     entries = [make_entry(problem, name, p, settings) for name, p in named.items()]
     here = hosts.share(settings)
     own = None if checkpoint is None else hosts.own(as_path("checkpoint", checkpoint))
-    with Watch(own) as others, progress_bar(entries, here, progress) as bar:
+    with progress_bar(entries, here, progress) as bar:
 
         def tick(rounds: int) -> None:
-            others.check()
             bar.update(rounds)
 
         results = run_together(entries, here, tick, own, every)
-        results = hosts.gather(results, settings, others)
+    results = hosts.gather(results, settings)
     together = Results(zip(named, results, strict=True))
     return together if isinstance(policy, Mapping) else results[0]
 

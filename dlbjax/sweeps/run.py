@@ -1,225 +1,250 @@
 """`sweep`: problems × policies × hyper-parameters × seeds, batch by batch into a store."""
 
-import time
+import json
+import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, as_completed
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from tqdm.auto import tqdm
 
-from dlbjax.common.arrays import real_number
-from dlbjax.common.digest import digest, digest_text
+from dlbjax.common.arrays import short
 from dlbjax.common.files import as_path
 from dlbjax.engine import identity
 from dlbjax.engine.settings import Settings, check_settings
-from dlbjax.engine.simulate import Entry, describe, make_entry, run_together
+from dlbjax.engine.simulate import Entry, describe, make_entry
+from dlbjax.model.grid import ProblemGrid, as_problem_grid
 from dlbjax.model.problem import Problem
 from dlbjax.policies.base import Policy, PolicyGrid
-from dlbjax.sweeps.batches import Batch, claimed, give_back_memory, make_batches, runs_that_fit
-from dlbjax.sweeps.store import RESERVED, Series, Store
-
-_PATIENCE = 1.0  # seconds before trying again to claim batches that others have claimed
+from dlbjax.sweeps.batches import Batch, batch_size, block_size, make_batches
+from dlbjax.sweeps.layout import RESERVED, Series, check_labels
+from dlbjax.sweeps.store import Store
+from dlbjax.sweeps.work import Task, compute, compute_packed, pack
 
 Chosen = Policy | PolicyGrid | Callable[[Problem], Policy | PolicyGrid]
+AnyProblem = Problem | ProblemGrid
 
 
 def sweep(
-    problems: Problem | Mapping[str, Problem],
+    problems: AnyProblem | Mapping[str, AnyProblem],
     policies: Chosen | Mapping[str, Chosen],
     horizon: int,
     seeds: int | Sequence[int],
     store: str | Path,
     *,
+    executor: Executor | Any = None,
     rounds: Sequence[int] | None = None,
     dtype: str | type | np.dtype = np.float64,
-    devices: Sequence[Any] | None = None,
     progress: bool | None = None,
-    checkpoint_every: float = 30.0,
+    repair: bool = False,
 ) -> Store:
     """Run every policy on every problem, in batches that fit into memory, into a store.
 
     Runs that are in the store already are not computed again: the same call continues a sweep that was
-    killed, and a call with more seeds, policies or problems adds to it. Any number of processes may make
-    the call at once, on machines that share the folder: they divide the batches among them, each takes
-    over what a killed one left, and each returns when all runs are done. A run has the numbers that
-    `simulate` gives it. A batch that was computed in part is continued by the same call only; a batch
-    takes about a gigabyte of memory at most.
+    killed, and a call with more seeds, policies or problems adds to it. A run has the numbers that
+    `simulate` gives it. Only what a batch had computed when it was killed is lost; a batch takes about
+    a gigabyte of memory at most. One sweep at a time may write to a store.
 
     Args:
-      problems: problems by label, or one.
+      problems: problems, or grids of them (`ProblemGrid`), by label; or one.
       policies: policies or grids by label, or one. Where they depend on the problem, functions of it:
         `lambda problem: dlb.dynlin_ucb(dlb.Bounds.of(problem))`.
       horizon: number of rounds T.
       seeds: how many runs of each (seeds 0, 1, …), or the seeds themselves.
-      store: a folder for this purpose only, made where there is none.
+      store: a folder, made where there is none, or the address of one, such as s3://bucket/runs.zarr.
+        All workers must reach it under this name.
+      executor: who computes: this process, on all of its cores and devices, by default; a
+        `concurrent.futures.Executor` or a Dask client, whose workers then compute a batch each, on one
+        core or device. Processes of a pool must be spawned, not forked. Problems and policies are
+        sent to the workers with cloudpickle.
       rounds: rounds after which regret is reported, as in `simulate`. Each takes 24 bytes per run.
       dtype: float64 or float32, as in `simulate`.
-      devices: JAX devices to use, as in `simulate`.
       progress: show a progress bar, as in `simulate`.
-      checkpoint_every: seconds between two checkpoints of a batch, from which a killed sweep resumes.
+      repair: whether to read all that the store has of these runs first, and compute anew what is
+        damaged or missing.
 
     Returns:
-      The store. `dlb.Store(folder)` opens it at any time, also while it grows.
+      The store. `dlb.Store(path)` opens it at any time, also while it grows.
 
     >>> import dlbjax as dlb, tempfile
-    >>> problems = {f"sigma={s}": dlb.problems.synthetic(s) for s in (0.01, 0.1)}
+    >>> problems = {"synthetic": dlb.ProblemGrid.of(dlb.problems.synthetic, sigma=[0.01, 0.1])}
     >>> policies = {"Lin-UCB": lambda problem: dlb.lin_ucb(dlb.Bounds.of(problem), lam=[1.0, 10.0])}
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     store = dlb.sweep(problems, policies, horizon=100, seeds=4, store=folder)
     ...     more = dlb.sweep(problems, policies, horizon=100, seeds=6, store=folder)  # two new seeds
     ...     frame = more.to_pandas()
-    >>> len(frame), frame.columns.tolist()[:5]
-    (24, ['problem', 'policy', 'lam', 'seed', 'round'])
+    >>> len(frame), frame.columns.tolist()[:6]
+    (24, ['problem', 'policy', 'sigma', 'lam', 'seed', 'round'])
     """
-    folder = as_path("store", store)
-    every = real_number("checkpoint_every", checkpoint_every, at_least=0.0)
-    settings = check_settings(1, horizon, seeds, None, (), rounds, dtype, None, None, devices)
-    tasks = [
-        Task(entry.problem, entry.grid, _series(label, entry, settings))  # without the large tables
-        for label, entry in _entries(problems, policies, settings)
-    ]
-    kept = Store.make(folder)
-    for task in tasks:
-        kept.add(task.series)
-    points = {task.series.folder: task.series.points for task in tasks}
-    waiting = make_batches(points, settings.seeds, runs_that_fit(settings))
+    as_path("store", store)  # before anything is traced
+    settings = check_settings(1, horizon, seeds, None, (), rounds, dtype, None, None, None)
+    submit = _submitter(executor)
+    tasks = list(_tasks(problems, policies, settings))
+    with _in_one_sentence(store):
+        return _run(tasks, settings, Store.make(store, repair), submit, progress, repair)
+
+
+def _run(
+    tasks: list[Task], settings: Settings, store: Store, submit: Callable[..., Any] | None,
+    progress: bool | None, repair: bool,
+) -> Store:  # fmt: skip
+    """Find out what is missing, have it computed, and check that it is there."""
+    added = store.add([task.series for task in tasks], settings.rounds, settings.seeds, repair)
+    work: list[tuple[Task, Batch]] = []
+    most = batch_size(settings, shared=submit is not None)
+    for task, (series, rows) in zip(tasks, added, strict=True):
+        if repair:
+            store.forget_damaged(series)
+        missing = store.missing(series, rows)
+        batches = make_batches(missing, rows, settings.seeds, series.block, most)
+        work += [(task._replace(store=store.path, series=series), batch) for batch in batches]
+    runs = sum(task.series.points for task in tasks) * len(settings.seeds)
+    left = sum(batch.runs for _, batch in work)
     with tqdm(
-        total=settings.horizon * len(settings.seeds) * sum(points.values()), unit=" rounds",
+        total=settings.horizon * runs, initial=settings.horizon * (runs - left), unit=" rounds",
         unit_scale=True, delay=0 if progress else 2,
-        disable=None if progress is None else not progress, desc=f"sweep {kept.path.name}",
+        disable=None if progress is None else not progress, desc=f"sweep {Path(store.path).name}",
     ) as bar:  # fmt: skip
-
-        def tick(rounds: int) -> None:
-            bar.update(rounds)
-
-        by_folder = {task.series.folder: task for task in tasks}
-        work = Work(by_folder, settings, kept, every, tick, failures=[])
-        while waiting:
-            left = [batch for batch in waiting if not work.do(batch)]
-            if len(left) == len(waiting):
-                time.sleep(_PATIENCE)
-            waiting = left
-    if work.failures:
-        raise FloatingPointError(f"{work.failures[0]}. All runs that did not fail are in the store")
-    return kept
-
-
-def _entries(
-    problems: Problem | Mapping[str, Problem], policies: Chosen | Mapping[str, Chosen],
-    settings: Settings,
-) -> Iterator[tuple[str, Entry]]:  # fmt: skip
-    """Label of the problem and entry, for every policy on every problem."""
-    named = problems if isinstance(problems, Mapping) else {"problem": problems}
-    by_name = policies if isinstance(policies, Mapping) else {"": policies}
-    for name, labels in (("problems", list(named)), ("policies", list(by_name))):
-        if not labels or not all(isinstance(label, str) for label in labels):
-            raise ValueError(f"{name} must have at least one label, a string; got {labels}")
-    for label, problem in named.items():
-        if not isinstance(problem, Problem):
+        failures = list(_carry_out(work, submit, settings.horizon, bar.update))
+    if failures:
+        raise FloatingPointError(f"{failures[0]}. All runs that did not fail are in the store")
+    there = {series.path for series in store.series()}
+    for series, rows in added:
+        if series.path not in there or store.missing(series, rows).any():
             raise ValueError(
-                f"problems must be dlbjax.Problems; {label!r} is {type(problem).__name__}"
+                f"runs of {series.label} that were computed are not in {store.path}: something else "
+                "changed it meanwhile; sweep again to complete it"
             )
+        store.remove_leftovers(series)
+    return store
+
+
+def _submitter(executor: Any) -> Callable[..., Any] | None:
+    """How to hand out work, None for doing it here."""
+    if executor is None:
+        return None
+    if hasattr(executor, "get_executor"):  # a Dask client
+        executor = executor.get_executor()
+    if not isinstance(executor, Executor):
+        raise ValueError(
+            "executor must be a concurrent.futures.Executor or a Dask client; got "
+            f"{type(executor).__name__}"
+        )
+    return executor.submit
+
+
+def _tasks(problems: Any, policies: Any, settings: Settings) -> Iterator[Task]:
+    """A task for every policy on every problem."""
+    named = problems if isinstance(problems, Mapping) else {"problem": problems}
+    by_name = policies if isinstance(policies, Mapping) else {"policy": policies}
+    check_labels("problems", list(named))
+    check_labels("policies", list(by_name))
+    for label, problem in named.items():
+        grid = as_problem_grid(problem)
         for name, policy in by_name.items():
             # A Policy is a tuple, so that it cannot be called.
-            chosen = policy(problem) if callable(policy) else policy
-            yield label, make_entry(problem, name, chosen, settings)
+            chosen = [policy(each) if callable(policy) else policy for each in grid.problems]
+            pairs = zip(grid.problems, chosen, strict=True)
+            entries = [make_entry(each, name, its, settings) for each, its in pairs]
+            yield _task(label, grid, name, entries, settings)
 
 
-def _series(label: str, entry: Entry, settings: Settings) -> Series:
-    for name in entry.grid.axes:
-        if name in RESERVED:
+def _task(
+    label: str, problems: ProblemGrid, name: str, entries: list[Entry], settings: Settings
+) -> Task:
+    """The series of a policy on a problem, or on a grid of them, and what computes it."""
+    outer, *inner = ({n: np.asarray(v) for n, v in axes.items()}
+                     for axes in (problems.axes, *(entry.grid.axes for entry in entries)))  # fmt: skip
+    shown = [{n: values.tolist() for n, values in axes.items()} for axes in (outer, *inner)]
+    for other in shown[2:]:
+        if (other, list(other)) != (shown[1], list(shown[1])):
             raise ValueError(
-                f"{name!r} cannot be the name of an axis: results have a column of that name. Rename it"
+                f"policy {name!r} has axes {short(shown[1])} on one problem of {label!r} and {short(other)} "
+                "on another; they must be the same"
             )
-    axes = {name: np.asarray(values) for name, values in entry.grid.axes.items()}
+    axes = outer | inner[0]
+    for n, values in axes.items():
+        if n in RESERVED or (n in outer and n in inner[0]):
+            raise ValueError(
+                f"{n!r} cannot be the name of an axis: the results have another of that name. Rename it"
+            )
+        if values.dtype.kind not in "biufU":
+            raise ValueError(f"axis {n!r} must hold numbers or text; got {short(values)}")
     one = settings._replace(seeds=settings.seeds[:1])
-    return Series(
-        problem=label,
-        policy=entry.label,
-        axes=axes,
-        rounds=settings.rounds,
-        config=describe(entry, settings),
-        fingerprint=identity.of_settings(one)
-        | identity.of_groups(entry.problem, entry.groups, one)
-        | {"axes": {name: values.tolist() for name, values in axes.items()}},
-    )
+    fingerprint = identity.of_call([e.problem for e in entries], [e.groups for e in entries], one)
+    fingerprint["axes"] = shown[0] | shown[1]
+    del fingerprint["seeds"]
+    config, *others = (describe(entry, settings) for entry in entries)
+    if problems.axes:
+        config["problem"] = [config["problem"], *(each["problem"] for each in others)]
+        config["policies"] += [policy for each in others for policy in each["policies"]]
+    series = Series(
+        label, name, axes, _as_json(config), _as_json(fingerprint),
+        reports=len(settings.rounds), block=block_size(settings),
+    )  # fmt: skip
+    every = [policy for entry in entries for policy in entry.grid.policies]
+    return Task("", series, list(problems.problems), every, settings)
 
 
-class Task(NamedTuple):
-    """A policy, or a grid of them, on a problem, and its place in the store."""
+def _as_json(content: Mapping[str, Any]) -> Any:
+    """As JSON returns it; numbers that it does not know as text."""
+    try:
+        return json.loads(json.dumps(content), parse_constant=str)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"config in the schedules of a sweep's policies must be fit for JSON: {error}"
+        ) from error
 
-    problem: Problem
-    grid: PolicyGrid
-    series: Series
+
+def _carry_out(
+    work: list[tuple[Task, Batch]], submit: Callable[..., Any] | None, horizon: int,
+    tick: Callable[[int], Any],
+) -> Iterator[FloatingPointError]:  # fmt: skip
+    """Do the work here or have it done; yields what failed because of a policy."""
+    if submit is None:
+        for task, batch in work:
+            try:
+                compute(task, batch, tick, None)
+            except FloatingPointError as error:
+                yield error
+        return
+    packed = {task.series.path: pack(task) for task, _ in work}
+    futures: dict[Any, Batch] = {}
+    try:
+        for task, batch in work:
+            futures[submit(compute_packed, packed[task.series.path], batch)] = batch
+        for future in as_completed(futures):
+            try:
+                future.result()
+            except FloatingPointError as error:
+                yield error
+            tick(horizon * futures[future].runs)
+    finally:
+        for future in futures:
+            future.cancel()
 
 
-class Work(NamedTuple):
-    """What all batches of a sweep share."""
+@contextmanager
+def _in_one_sentence(store: str | Path) -> Iterator[None]:
+    """Say of workers that were lost, and of files that cannot be written, what to do."""
+    try:
+        yield
+    except (CancelledError, BrokenExecutor, _killed_worker()) as error:
+        raise ConnectionError(
+            f"workers of the sweep were lost ({error!r:.100}), killed perhaps, out of memory, or without "
+            f"their scheduler. What they completed is in {store}: make the same call again, with a new "
+            "executor, to go on"
+        ) from error
+    except OSError as error:
+        why = f"{error.strerror or error}; what was completed is kept: make the same call again to go on"
+        raise OSError(error.errno, why, os.fspath(store)) from error
 
-    tasks: Mapping[str, Task]  # by folder
-    settings: Settings
-    store: Store
-    checkpoint_every: float
-    tick: Callable[[int], None]  # called with the number of rounds completed since the last call
-    failures: list[FloatingPointError]
 
-    def do(self, batch: Batch) -> bool:
-        """Compute what a batch lacks and put it into the store, unless another writer has claimed it.
-
-        A checkpoint is removed when all shards computed with it are drafted. So a writer that is killed
-        leaves a checkpoint, from which drafts can be made again, or drafts that are complete.
-        """
-        store = self.store
-        with claimed(store.work / f"{batch.name}.lock") as mine:
-            if not mine:
-                return False
-            if not list(store.work.glob(f"{batch.name}-*.checkpoint")):
-                store.publish(batch.name)
-            for seeds, chosen in self._missing(batch).items():
-                self._compute(batch.name, np.array(seeds), chosen)
-                give_back_memory()
-            leftovers = [store.work.glob(f"{begin}{batch.name}[-+]*") for begin in ("", ".")]
-            for path in chain(*leftovers):  # incomplete files of writers that were killed
-                path.unlink()
-        return True
-
-    def _missing(self, batch: Batch) -> dict[tuple[int, ...], list[tuple[str, list[int]]]]:
-        """Folders and points that lack the same seeds, by those seeds; ticks for runs that are done."""
-        wanted: dict[tuple[int, ...], list[tuple[str, list[int]]]] = {}
-        for folder in dict.fromkeys(cell.series for cell in batch.cells):
-            points = np.array([cell.point for cell in batch.cells if cell.series == folder])
-            missing = self.store.missing(self.tasks[folder].series, points, batch.seeds)
-            self.tick(self.settings.horizon * int((~missing).sum()))
-            for row in np.unique(missing[missing.any(axis=1)], axis=0):
-                alike = points[(missing == row).all(axis=1)].tolist()
-                wanted.setdefault(tuple(batch.seeds[row].tolist()), []).append((folder, alike))
-        return wanted
-
-    def _compute(self, name: str, seeds: np.ndarray, chosen: list[tuple[str, list[int]]]) -> None:
-        content = digest_text(f"{chosen} {digest(seeds)}")
-        checkpoint = self.store.work / f"{name}-{content}.checkpoint"
-        try:
-            results = run_together(
-                [self._points(self.tasks[folder], points) for folder, points in chosen],
-                self.settings._replace(seeds=seeds), self.tick, checkpoint, self.checkpoint_every,
-            )  # fmt: skip
-        except FloatingPointError as error:
-            checkpoint.unlink(missing_ok=True)
-            if len(chosen) == 1:
-                self.failures.append(error)
-            else:  # find out which of them failed
-                for one in chosen:
-                    self._compute(name, seeds, [one])
-            return
-        for (folder, points), result in zip(chosen, results, strict=True):
-            self.store.draft(self.tasks[folder].series, np.array(points), result, name)
-        checkpoint.unlink()
-        self.store.publish(name)
-
-    def _points(self, task: Task, points: list[int]) -> Entry:
-        """Some points of a task's grid."""
-        policies = [task.grid.policies[point] for point in points]
-        grid = PolicyGrid({"point": np.array(points)}, policies)
-        return make_entry(task.problem, task.series.policy, grid, self.settings)
+def _killed_worker() -> type[BaseException]:
+    """What Dask raises when it gives up a batch because four workers died of it."""
+    dask = sys.modules.get("distributed")
+    return dask.KilledWorker if dask else BrokenExecutor

@@ -414,12 +414,12 @@ def test_sweep_runs_once_and_prints_its_store(tmp_path, capsys, monkeypatch):
     folder = str(tmp_path / "runs")
     assert main(["sweep", folder, *SWEEP]) == 0
     printed = capsys.readouterr().out
-    assert printed.splitlines()[1].split() == ["synthetic", "myopic", "1", "2"]
+    assert printed.splitlines()[1].split() == ["synthetic", "myopic", "1", "2", "100%"]
     assert "synthetic:sigma=0.5: expected regret after 60 rounds, 2 runs" in printed
     problem = dlb.problems.synthetic(0.5)
     alone = dlb.simulate(problem, dlb.myopic(problem), 60, 2)
     assert f"{alone.summary().mean[-1]:.6g}" in printed
-    monkeypatch.setattr("dlbjax.sweeps.run.run_together", None)  # nothing is left to compute
+    monkeypatch.setattr("dlbjax.sweeps.run.compute", None)  # nothing is left to compute
     assert main(["sweep", folder, *SWEEP]) == 0
     assert capsys.readouterr().out == printed
     assert main(["sweep", folder]) == 0
@@ -434,7 +434,8 @@ def test_sweep_runs_once_and_prints_its_store(tmp_path, capsys, monkeypatch):
         ([*SWEEP, "--policy", "myopic"], "policy 'myopic' is given twice"),
         ([*SWEEP, "--problem", "synthetic"], "problem 'synthetic' is given twice"),
         ([*SWEEP, "--policy", "myopia"], "there is no 'myopia', did you mean myopic?"),
-        ([*SWEEP, "--checkpoint-every", "-1"], "must be a number of seconds, >= 0"),
+        ([*SWEEP, "--workers", "0"], "must be a whole number from 1"),
+        ([*SWEEP, "--workers", "2", "--cluster", "tcp://x:1"], "not allowed with argument"),
     ],
 )
 def test_sweep_reports_errors_in_one_line(arguments, message, tmp_path, capsys):
@@ -447,6 +448,18 @@ def test_sweep_reports_errors_in_one_line(arguments, message, tmp_path, capsys):
     [line] = capsys.readouterr().err.splitlines()
     assert message in line
     assert not folder.exists()
+
+
+def test_sweep_over_a_grid_of_problems_on_a_local_cluster(tmp_path):
+    chosen = ["--problem", "synthetic:sigma=[0.1,0.5]", "--policy", "myopic", *TINY]
+    folder = str(tmp_path / "runs.zarr")
+    command = [sys.executable, "-m", "dlbjax.cli", "sweep", folder, *chosen, "--workers", "1"]
+    printed = subprocess.check_output(command, text=True, stderr=subprocess.DEVNULL)
+    assert printed.splitlines()[1].split()[-3:] == ["2", "2", "100%"]
+    problem = dlb.problems.synthetic(0.5)
+    alone = dlb.simulate(problem, dlb.myopic(problem), 60, 2)
+    [line] = [line for line in printed.splitlines() if line.endswith("σ=0.5")]
+    assert line.split()[0] == f"{alone.summary().mean[-1]:.6g}"
 
 
 def test_run_continues_from_a_checkpoint(tmp_path, capsys, monkeypatch):

@@ -1,10 +1,6 @@
 """How runs are dealt out to cores and devices, and what happens when one of them fails."""
 
 import logging
-import socket
-import subprocess
-import sys
-import textwrap
 
 import jax
 import jax.numpy as jnp
@@ -99,33 +95,3 @@ def test_an_interrupt_stops_the_other_workers():
     with pytest.raises(KeyboardInterrupt):
         pool.compute(make_groups(PROBLEM, as_grid(one), asked), asked, tick)
     assert len(ticks) <= 2  # each worker got as far as the end of one chunk, of more than a hundred
-
-
-def test_two_processes_give_what_one_does(tmp_path):
-    script = r"""
-        import sys, jax
-        jax.distributed.initialize(f"127.0.0.1:{sys.argv[1]}", 2, int(sys.argv[2]))
-        import dlbjax as dlb
-        problem = dlb.problems.synthetic(0.1)
-        policy = dlb.dynlin_ucb(dlb.Bounds.of(problem, rho_bar=[0.1, 0.2]))
-        result = dlb.simulate(problem, policy, 1500, seeds=5, record="actions")
-        result.save(sys.argv[3])
-    """
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(script), port, str(i), tmp_path / f"{i}.npz"]
-        )
-        for i in range(2)
-    ]
-    assert [process.wait(timeout=120) for process in processes] == [0, 0]
-    problem = dlb.problems.synthetic(0.1)
-    policy = dlb.dynlin_ucb(dlb.Bounds.of(problem, rho_bar=[0.1, 0.2]))
-    alone = dlb.simulate(problem, policy, 1500, seeds=5, record="actions")
-    for i in range(2):
-        together = dlb.load(tmp_path / f"{i}.npz")
-        assert together.config["execution"]["hosts"] == 2
-        for name in ("realised_regret", "expected_regret", "offline_regret", "actions"):
-            np.testing.assert_array_equal(getattr(together, name), getattr(alone, name))

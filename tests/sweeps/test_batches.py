@@ -1,73 +1,58 @@
-"""Batches of a sweep, and how writers claim them."""
-
-import errno
+"""Which runs are computed together."""
 
 import numpy as np
 import pytest
 
 from dlbjax.engine.settings import check_settings
-from dlbjax.sweeps.batches import Cell, claimed, make_batches, runs_that_fit
+from dlbjax.sweeps.batches import batch_size, block_size, make_batches, runs_that_fit
+
+
+def settings(horizon=10**6, rounds=None):
+    return check_settings(1, horizon, 1, None, (), rounds, "float64", None, None, None)
 
 
 @pytest.mark.parametrize(
-    ("points", "seeds", "most", "sizes"),
+    ("points", "seeds", "block", "most", "sizes"),
     [
-        ([1], 1000, 8192, [(1, 1000)]),
-        ([1], 20_000, 8192, [(1, 8192), (1, 8192), (1, 3616)]),
-        ([2, 1], 1000, 1200, [(3, 400), (3, 400), (3, 200)]),
-        ([50, 50], 10, 200, [(20, 10)] * 5),  # few seeds: many cells side by side
-        ([100], 600, 1024, [(4, 256)] * 50 + [(4, 88)] * 25),
-        ([3], 5, 2, [(1, 2)] * 6 + [(1, 1)] * 3),  # memory for two runs
+        (1, 1000, 256, 8192, [(1, 1000)]),
+        (1, 20_000, 256, 8192, [(1, 8192), (1, 8192), (1, 3616)]),
+        (3, 1000, 256, 1200, [(3, 256), (3, 256), (3, 256), (3, 232)]),
+        (50, 10, 256, 2048, [(8, 10)] * 6 + [(2, 10)]),
+        (100, 600, 256, 1024, [(4, 256)] * 50 + [(4, 88)] * 25),
+        (3, 5, 2, 1, [(1, 2)] * 6 + [(1, 1)] * 3),  # a chunk at least
     ],
 )
-def test_batches_hold_every_run_once_and_are_no_larger_than_asked(points, seeds, most, sizes):
-    named = {f"series {i}": count for i, count in enumerate(points)}
-    batches = make_batches(named, 7 * np.arange(seeds), most)
-    assert [(len(batch.cells), len(batch.seeds)) for batch in batches] == sizes
-    runs = [(cell, int(seed)) for b in batches for cell in b.cells for seed in b.seeds]
-    cells = [Cell(name, p) for name, count in named.items() for p in range(count)]
-    assert len(runs) == len(set(runs)) == len(cells) * seeds
-    assert {cell for cell, _ in runs} == set(cells)
-    assert len({batch.name for batch in batches}) == len(batches)
+def test_batches_hold_every_run_once_and_share_no_chunk(points, seeds, block, most, sizes):
+    missing, rows = np.ones((points, seeds), bool), np.random.default_rng(0).permutation(seeds)
+    batches = list(make_batches(missing, rows, 7 * rows, block, most))
+    assert [(len(batch.points), len(batch.seeds)) for batch in batches] == sizes
+    runs = [(p, s) for b in batches for p in b.points.tolist() for s in b.seeds.tolist()]
+    assert len(runs) == len(set(runs)) == points * seeds
+    chunks = [
+        {(p, r // block) for p in b.points.tolist() for r in b.rows.tolist()} for b in batches
+    ]
+    assert sum(map(len, chunks)) == len(set.union(*chunks))
+    for batch in batches:
+        np.testing.assert_array_equal(batch.seeds, 7 * batch.rows)
+        assert batch.runs <= max(most, block)
 
 
-def test_fewer_runs_fit_with_more_reporting_rounds():
-    def settings(rounds):
-        return check_settings(1, 10**6, 1, None, (), rounds, "float64", None, None, None)
-
-    assert runs_that_fit(settings(None)) == 8192
-    assert runs_that_fit(settings(range(1, 100_001))) == 55  # 8 copies of 24 bytes in a gigabyte
-    assert runs_that_fit(settings(range(1, 10**6 + 1))) == 5
-
-
-def test_work_is_claimed_by_one_at_a_time(tmp_path):
-    path = tmp_path / "a.lock"
-    with claimed(path) as first, claimed(path) as second:
-        assert first
-        assert not second
-    assert not path.exists()
-    with claimed(path) as again:
-        assert again
+def test_only_missing_runs_are_in_batches():
+    missing = np.zeros((3, 8), bool)
+    missing[0, :2] = missing[2, :2] = missing[1, 5] = True
+    batches = list(make_batches(missing, np.arange(8), np.arange(10, 18), 4, 100))
+    found = sorted((batch.points.tolist(), batch.seeds.tolist()) for batch in batches)
+    assert found == [([0, 2], [10, 11]), ([1], [15])]
+    assert list(make_batches(np.zeros((2, 3), bool), np.arange(3), np.arange(3), 4, 9)) == []
 
 
-def test_a_lock_file_that_was_removed_meanwhile_is_no_claim(tmp_path, monkeypatch):
-    path = tmp_path / "a.lock"
-
-    def lock_after_another_had_it(*_):
-        path.unlink()
-
-    monkeypatch.setattr("fcntl.flock", lock_after_another_had_it)
-    with claimed(path) as mine:
-        assert not mine
-
-
-def test_where_files_cannot_be_locked_it_raises(tmp_path, monkeypatch):
-    def fail(*_):
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr("fcntl.flock", fail)
-    with (
-        pytest.raises(OSError, match=r"files here cannot be locked \(No locks available\)"),
-        claimed(tmp_path / "a.lock"),
-    ):
-        pass
+def test_sizes_follow_memory_and_time():
+    assert runs_that_fit(settings()) == 8192
+    assert runs_that_fit(settings(rounds=range(1, 100_001))) == 55  # 8 copies of 24 bytes in 1 GiB
+    assert block_size(settings()) == 256
+    assert block_size(settings(10**8)) == 32
+    assert block_size(settings(rounds=range(1, 10**6 + 1))) == 5
+    assert batch_size(settings(), shared=False) == 8192
+    assert batch_size(settings(), shared=True) == 268
+    assert batch_size(settings(10**8), shared=True) == 32
+    assert batch_size(settings(100), shared=True) == 8192

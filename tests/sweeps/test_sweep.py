@@ -1,11 +1,15 @@
-"""Sweeps: what they compute, what they do not compute again, and how several share the work."""
+"""Sweeps: what they compute, what they do not compute again, and who computes it."""
 
+import errno
 import multiprocessing
 import os
-import signal
-import threading
-import time
-from pathlib import Path
+from concurrent.futures import (
+    BrokenExecutor,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+)
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,11 +18,12 @@ import pytest
 import dlbjax as dlb
 from dlbjax.engine import pool
 from dlbjax.results.result import REGRETS
-from dlbjax.sweeps import batches
+from dlbjax.sweeps import batches, work
 from dlbjax.sweeps import run as module
-from tests.sweeps import killed
+from dlbjax.sweeps import store as stores
 
 PROBLEMS = {"quiet": dlb.problems.synthetic(0.01), "loud": dlb.problems.synthetic(0.5)}
+QUIET = {"quiet": PROBLEMS["quiet"]}
 POLICIES = {
     "DynLin-UCB": lambda p: dlb.dynlin_ucb(dlb.Bounds.of(p, rho_bar=[0.1, 0.3]), lam=[1.0, 9.0]),
     "myopic": dlb.myopic,
@@ -28,14 +33,13 @@ T = 400
 
 @pytest.fixture
 def computed(monkeypatch):
-    """Seeds of the runs that are computed, except for those that a checkpoint holds completely."""
+    """Seeds of the runs that are computed."""
     seeds = []
     drive = pool.drive
 
-    def drive_and_count(group, settings, numbers, width, device, progress):
-        if progress is None or progress.segments < group.size:
-            seeds.extend(settings.seeds[numbers % len(settings.seeds)].tolist())
-        return drive(group, settings, numbers, width, device, progress)
+    def drive_and_count(group, settings, numbers, *rest):
+        seeds.extend(settings.seeds[numbers % len(settings.seeds)].tolist())
+        return drive(group, settings, numbers, *rest)
 
     monkeypatch.setattr(pool, "drive", drive_and_count)
     return seeds
@@ -61,98 +65,73 @@ def test_a_sweep_gives_what_simulate_gives(tmp_path, computed):
     for problem in PROBLEMS:
         for policy in POLICIES:
             assert_same(store, problem, policy, 6)
-    assert list(store.work.iterdir()) == []
-    assert list((tmp_path / "a").rglob("*.part")) == []
+    (leftover := tmp_path / "a/loud/myopic/seed/c/0.abc.partial").touch()  # of a killed worker
+    dlb.sweep(PROBLEMS, POLICIES, T, 6, tmp_path / "a")
+    assert not leftover.exists()
 
 
 def test_small_batches_give_the_same(tmp_path, monkeypatch, computed):
-    monkeypatch.setattr(module, "runs_that_fit", lambda *_: 4)
+    monkeypatch.setattr(batches, "_BLOCK", 4)
+    monkeypatch.setattr(batches, "_MOST_RUNS", 8)
     store = dlb.sweep(PROBLEMS, POLICIES, T, 6, tmp_path)
     assert len(computed) == 2 * 5 * 6
     assert_same(store, "loud", "DynLin-UCB", 6)
 
 
-def test_only_what_is_new_is_computed(tmp_path, computed):
-    quiet, one = {"quiet": PROBLEMS["quiet"]}, {"myopic": dlb.myopic}
-    dlb.sweep(quiet, one, T, 5, tmp_path)
+def test_a_grid_of_problems_is_an_axis(tmp_path):
+    grid = dlb.ProblemGrid.of(dlb.problems.synthetic, sigma=[0.01, 0.5])
+    store = dlb.sweep({"both": grid}, POLICIES, T, 3, tmp_path)
+    result = store.result("both", "DynLin-UCB")
+    assert list(result.axes) == ["sigma", "rho_bar", "lam"]
+    assert result.axes["sigma"].tolist() == [0.01, 0.5]
+    for i, problem in enumerate(PROBLEMS.values()):
+        alone = dlb.simulate(problem, POLICIES["DynLin-UCB"](problem), T, 3)
+        np.testing.assert_array_equal(result.realised_regret[i], alone.realised_regret)
+    assert [problem["system"]["reward_noise"] for problem in result.config["problem"]] == [
+        0.01,
+        0.5,
+    ]
+
+
+def test_only_what_is_new_is_computed(tmp_path, monkeypatch, computed):
+    monkeypatch.setattr(batches, "_BLOCK", 4)
+    one = {"myopic": dlb.myopic}
+    dlb.sweep(QUIET, one, T, 5, tmp_path)
     assert computed == [0, 1, 2, 3, 4]
-    dlb.sweep(quiet, one, T, 5, tmp_path)
+    dlb.sweep(QUIET, one, T, 5, tmp_path)
     assert len(computed) == 5
-    dlb.sweep(quiet, one, T, [2, 9, 4, 7], tmp_path)  # more seeds
+    dlb.sweep(QUIET, one, T, [2, 9, 4, 7], tmp_path)  # more seeds, some in a chunk that is there
     assert computed[5:] == [9, 7]
     store = dlb.sweep(PROBLEMS, POLICIES, T, 6, tmp_path)  # another problem, policy and seed
     assert len(computed) == 2 * 5 * 6 + 2
     assert_same(store, "loud", "DynLin-UCB", 6)
-    assert_same(store, "quiet", "myopic", [0, 1, 2, 3, 4, 5, 7, 9])
+    assert_same(store, "quiet", "myopic", [0, 1, 2, 3, 4, 9, 7, 5])
 
 
-def test_three_writers_divide_the_work(tmp_path, monkeypatch, computed):
-    monkeypatch.setattr(module, "runs_that_fit", lambda *_: 6)
-    monkeypatch.setattr(module, "_PATIENCE", 0.01)
-    stores = []
+@pytest.mark.parametrize("step", ["_enter", "open_array", "compute"])
+def test_a_sweep_that_died_anywhere_goes_on(step, tmp_path, monkeypatch, computed):
+    """It dies between two steps of making room for seeds, or between two batches."""
+    monkeypatch.setattr(batches, "_BLOCK", 2)
+    monkeypatch.setattr(batches, "_MOST_RUNS", 2)
+    dlb.sweep(QUIET, {"myopic": dlb.myopic}, T, 2, tmp_path)
+    owner = {"_enter": dlb.Store, "open_array": stores, "compute": module}[step]
+    plain, calls = getattr(owner, step), []
 
-    def write():
-        stores.append(dlb.sweep(PROBLEMS, POLICIES, T, 6, tmp_path))
-
-    threads = [threading.Thread(target=write) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(computed) == 2 * 5 * 6
-    for store in stores:  # each has all runs when it returns
-        assert_same(store, "loud", "myopic", 6)
-
-
-def test_a_batch_that_another_writer_has_claimed_is_waited_for(tmp_path, monkeypatch, computed):
-    waits = []
-    store = module.Store.make(tmp_path)
-    dlb.sweep({"quiet": PROBLEMS["quiet"]}, dlb.myopic, T, 1, tmp_path)
-    [series] = store.series()
-    [batch] = batches.make_batches({series.folder: 1}, np.arange(3), 8192)
-    computed.clear()
-    claim = batches.claimed(store.work / f"{batch.name}.lock")
-    assert claim.__enter__()
-
-    def wait(seconds):
-        waits.append(len(computed))
-        claim.__exit__(None, None, None)
-
-    monkeypatch.setattr(module.time, "sleep", wait)
-    dlb.sweep({"quiet": PROBLEMS["quiet"]}, dlb.myopic, T, 3, tmp_path)
-    assert waits == [0]
-    assert len(computed) == 2
-
-
-@pytest.mark.parametrize("kill_at", ["draft", "unlink", "publish"])
-def test_what_a_writer_had_computed_when_it_died_is_used(kill_at, tmp_path, monkeypatch, computed):
-    """A batch with two series: one shard in its place and the other not."""
-    both = {"myopic": dlb.myopic, "clairvoyant": dlb.clairvoyant}
-    quiet = {"quiet": PROBLEMS["quiet"]}
-    calls = []
-    targets = {"draft": (module.Store, "draft"), "publish": (os, "replace"),
-               "unlink": (Path, "unlink")}  # fmt: skip
-    owner, name = targets[kill_at]
-    plain = getattr(owner, name)
-
-    def die_at_the_second(*args, **kwargs):
-        relevant = kill_at != "publish" or "+" in str(args[0])
-        relevant &= kill_at != "unlink" or str(args[0]).endswith(".checkpoint")
-        calls.append(relevant)
-        if sum(calls) == (1 if kill_at == "unlink" else 2) and relevant:
+    def die_at_the_second(*args, **options):
+        calls.append(1)
+        if len(calls) == (1 if step == "_enter" else 2):
             raise SystemExit
-        return plain(*args, **kwargs)
+        return plain(*args, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(owner, name, die_at_the_second)
+        patch.setattr(owner, step, die_at_the_second)
         with pytest.raises(SystemExit):
-            dlb.sweep(quiet, both, T, 3, tmp_path)
+            dlb.sweep(QUIET, {"myopic": dlb.myopic}, T, 6, tmp_path)
+    readable = dlb.Store(tmp_path).result()
+    assert len(readable.seeds) == (4 if step == "compute" else 2)
+    store = dlb.sweep(QUIET, {"myopic": dlb.myopic}, T, 6, tmp_path)
     assert len(computed) == 6
-    store = dlb.sweep(quiet, both, T, 3, tmp_path)
-    assert len(computed) == 6
-    assert_same(store, "quiet", "myopic", 3)
-    assert len(store.result("quiet", "clairvoyant").seeds) == 3
-    assert list(store.work.iterdir()) == []
+    assert_same(store, "quiet", "myopic", 6)
 
 
 def one_point(problem):
@@ -171,26 +150,38 @@ def one_point(problem):
     ],
 )
 def test_a_label_cannot_be_used_for_something_else(change, message, tmp_path):
-    asked = {"problems": {"quiet": PROBLEMS["quiet"]}, "policies": {"myopic": dlb.myopic},
+    asked = {"problems": QUIET, "policies": {"myopic": dlb.myopic},
              "horizon": T, "seeds": 2, "store": tmp_path}  # fmt: skip
     dlb.sweep(**asked)
     with pytest.raises(ValueError, match=rf"'myopic' on 'quiet' already, with .*{message}"):
         dlb.sweep(**asked | change)
+    dlb.Store(tmp_path).drop("quiet", "myopic")
+    assert len(dlb.sweep(**asked | change).result().seeds) == 2
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"problems": {}}, "problems must have at least one label"),
-        ({"problems": {3: PROBLEMS["quiet"]}}, "problems must have at least one label, a string"),
-        ({"problems": {"a": "synthetic"}}, "problems must be dlbjax.Problems; 'a' is str"),
-        ({"policies": {}}, "policies must have at least one label"),
+        ({"problems": {}}, "problems must have labels"),
+        ({"problems": {3: PROBLEMS["quiet"]}}, "problems must have labels, each a text"),
+        ({"problems": {"a": "synthetic"}}, "problem must be a dlbjax.Problem; got str"),
+        ({"problems": {"a": dlb.ProblemGrid({"b": [1]}, [])}}, "make 1 points, but it holds 0"),
+        ({"problems": {"a": dlb.ProblemGrid([1], [])}}, "axes of the grid must map names"),
+        ({"policies": {}}, "policies must have labels"),
+        ({"policies": {"": dlb.myopic}}, "policies must have labels, each a text of 1 to 200"),
+        (
+            {"policies": {"é" * 101: dlb.myopic}},
+            "policies must have labels, each a text of 1 to 200",
+        ),
         ({"policies": {"a": "myopic"}}, "policy must be a dlbjax.Policy"),
         ({"policies": {"a": lambda problem: 3}}, "policy must be a dlbjax.Policy"),
         ({"seeds": 0}, "seeds must be"),
         ({"seeds": [1, 1]}, "seeds must be distinct"),
         ({"horizon": -1}, "horizon must be"),
-        ({"checkpoint_every": "often"}, "checkpoint_every must"),
+        (
+            {"executor": 3},
+            "executor must be a concurrent.futures.Executor or a Dask client; got int",
+        ),
     ],
 )
 def test_wrong_arguments_are_rejected_before_a_folder_is_made(change, message, tmp_path):
@@ -198,6 +189,23 @@ def test_wrong_arguments_are_rejected_before_a_folder_is_made(change, message, t
     with pytest.raises(ValueError, match=message):
         dlb.sweep(**asked | change, store=tmp_path / "a")
     assert not (tmp_path / "a").exists()
+
+
+def grid_over(values):
+    def make(problem):
+        return dlb.lin_ucb(dlb.Bounds.of(problem), lam=next(values))
+
+    return make
+
+
+def test_grids_of_problems_and_policies_must_fit_together(tmp_path):
+    grid = dlb.ProblemGrid.of(dlb.problems.synthetic, sigma=[0.01, 0.5])
+    for lists in ([[1.0], [2.0]], [[1.0], 1.0], [1.0, [1.0]]):
+        with pytest.raises(ValueError, match=r"'b' has axes .* on another; they must be the same"):
+            dlb.sweep({"a": grid}, {"b": grid_over(iter(lists))}, T, 2, tmp_path / "a")
+    lam = dlb.ProblemGrid({"lam": [1.0, 2.0]}, grid.problems)
+    with pytest.raises(ValueError, match="'lam' cannot be the name of an axis"):
+        dlb.sweep({"a": lam}, {"b": grid_over(iter([[1.0], [1.0]]))}, T, 2, tmp_path / "a")
 
 
 def broken(problem):
@@ -208,73 +216,132 @@ def broken(problem):
     )
 
 
-def test_the_other_policies_are_kept_when_one_fails(tmp_path, computed):
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_the_other_policies_are_kept_when_one_fails(elsewhere, tmp_path, computed):
     policies = {"myopic": dlb.myopic, "mine": broken, "clairvoyant": dlb.clairvoyant}
-    quiet = {"quiet": PROBLEMS["quiet"]}
-    with pytest.raises(FloatingPointError, match=r"became NaN .*All runs that did not fail are in"):
-        dlb.sweep(quiet, policies, T, 3, tmp_path)
+    with ThreadPoolExecutor(2) as threads:
+        executor = threads if elsewhere else None
+        with pytest.raises(FloatingPointError, match=r"NaN .*All runs that did not fail are in"):
+            dlb.sweep(QUIET, policies, T, 3, tmp_path, executor=executor)
     store = dlb.Store(tmp_path)
     assert list(store.results("quiet")) == ["clairvoyant", "myopic"]
     assert_same(store, "quiet", "myopic", 3)
-    assert list(store.work.iterdir()) == []
     before = len(computed)
     corrected = policies | {"mine": dlb.myopic}  # under the same label, which has no runs yet
-    assert len(dlb.sweep(quiet, corrected, T, 3, tmp_path).result("quiet", "mine").seeds) == 3
+    assert len(dlb.sweep(QUIET, corrected, T, 3, tmp_path).result("quiet", "mine").seeds) == 3
     assert len(computed) == before + 3
 
 
-def test_of_two_sweeps_that_begin_at_once_with_one_label_one_is_rejected(tmp_path, monkeypatch):
-    """The second looks for the first's description before that is written."""
-    folder = tmp_path / "store"
-    arguments = ({"myopic": dlb.myopic}, T, 2, folder)
-    plain, first = module.Store.add, []
+# --- executors ------------------------------------------------------------------------------------
 
-    def another_comes_first(self, series):
-        if not first:
-            first.append(1)
-            dlb.sweep({"quiet": PROBLEMS["loud"]}, *arguments)
-        plain(self, series)
 
-    monkeypatch.setattr(module.Store, "add", another_comes_first)
-    with pytest.raises(ValueError, match="'myopic' on 'quiet' already, with other problem"):
-        dlb.sweep({"quiet": PROBLEMS["quiet"]}, *arguments)
+def test_functions_are_compiled_once_on_a_worker(tmp_path, monkeypatch):
+    monkeypatch.setattr(batches, "_BLOCK", 2)
+    monkeypatch.setattr(batches, "_SHARE", 1)
+    traced = []
+
+    def closure(problem):
+        def act(params, vertices, state, epoch):
+            traced.append(1)
+            return 0
+
+        return broken(problem)._replace(act=act, update=lambda params, state, feedback: state)
+
+    with ThreadPoolExecutor(1) as executor:
+        dlb.sweep(QUIET, {"a": closure}, T, 2, tmp_path, executor=executor)
+        packed = work._unpacked.cache_info().misses
+        before = work._unpacked.cache_info().hits
+        dlb.sweep(QUIET, {"b": closure}, T, 10, tmp_path, executor=executor)
+    assert work._unpacked.cache_info().misses == packed + 1
+    assert work._unpacked.cache_info().hits == before + 4  # of five batches
+
+
+def test_a_batch_of_an_executor_takes_one_core(tmp_path, monkeypatch):
+    found = []
+    monkeypatch.setattr(
+        work, "run_together", lambda entries, settings, *_: found.append(settings) or []
+    )
+    monkeypatch.setattr(work, "open_array", None)
+    with ThreadPoolExecutor(1) as executor, pytest.raises(Exception, match="NoneType"):
+        dlb.sweep(QUIET, dlb.myopic, T, 64, tmp_path, executor=executor)
+    assert len(found[0].devices) == 1
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kills", [4, pytest.param(20, marks=pytest.mark.evidence)])
-def test_kills_change_nothing_and_little_is_computed_again(kills, tmp_path):
-    """A process that saves every stretch is killed after a random number of them, several times."""
-    rng = np.random.default_rng(5)
-    log, folder = tmp_path / "log", tmp_path / "store"
-    log.touch()
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([killed.__name__])
+def test_spawned_processes_share_the_work(tmp_path, monkeypatch):
+    monkeypatch.setattr(batches, "_BLOCK", 2)
+    monkeypatch.setattr(batches, "_SHARE", 1)
+    spawn = multiprocessing.get_context("spawn")
+    policies = {"DynLin-UCB": POLICIES["DynLin-UCB"]}  # a lambda, which pickle rejects
+    with ProcessPoolExecutor(2, mp_context=spawn) as executor:
+        store = dlb.sweep(QUIET, policies, T, 4, tmp_path, executor=executor)
+        assert_same(store, "quiet", "DynLin-UCB", 4)
+        executor.submit(os._exit, 1)
+        with pytest.raises(
+            ConnectionError, match=r"were lost \(BrokenProcessPool.* same call again"
+        ):
+            dlb.sweep(QUIET, policies, T, 5, tmp_path, executor=executor)
+    assert_same(dlb.sweep(QUIET, policies, T, 5, tmp_path), "quiet", "DynLin-UCB", 5)
 
-    def stretches():
-        return log.read_bytes().count(b"\n")
 
-    def start():
-        child = context.Process(target=killed.run_and_log, args=(folder, log))
-        child.start()
-        return child
+@pytest.mark.filterwarnings("ignore")  # JAX warns of forks
+def test_forked_processes_are_rejected():
+    def in_child():
+        try:
+            work.compute_packed(b"", None)
+        except ValueError as error:
+            os._exit(7 if "JAX hangs in forked processes" in str(error) else 1)
 
-    for _ in range(kills):
-        last, child = stretches() + int(rng.integers(1, 6)), start()
-        while child.is_alive() and stretches() < last:
-            time.sleep(0.002)
-        time.sleep(float(rng.uniform(0, 0.05)))
-        child.kill()
-        child.join()
-        assert child.exitcode == -signal.SIGKILL, "it was over before it was killed so often"
-    child = start()
-    child.join(timeout=120)
-    assert child.exitcode == 0
-    store, alone = dlb.Store(folder), killed.run(tmp_path / "alone")
-    for policy in ("DynLin-UCB", "Lin-UCB"):
-        one, other = (s.result("loud", policy) for s in (store, alone))
-        for kind in REGRETS:
-            np.testing.assert_array_equal(one.regret(kind), other.regret(kind))
-    assert list(store.work.iterdir()) == []
-    done = log.read_text().splitlines()
-    # Two workers, each with a stretch that is being saved and one that is not saved yet.
-    assert len(done) - len(set(done)) <= kills * 2 * 2
+    child = multiprocessing.get_context("fork").Process(target=in_child)
+    child.start()
+    child.join(30)
+    child.kill()
+    assert child.exitcode == 7
+
+
+class Failing(Executor):
+    """An executor whose workers fail."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def submit(self, *_):
+        future = Future()
+        future.set_exception(self.error)
+        return future
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "message"),
+    [
+        (
+            BrokenExecutor(),
+            ConnectionError,
+            r"workers of the sweep were lost \(BrokenExecutor\(\)\)",
+        ),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "/x"),
+            OSError,
+            "No space left on device; ",
+        ),
+        (
+            OSError(errno.EROFS, "Read-only file system"),
+            OSError,
+            "Read-only file system; what was ",
+        ),
+        (PermissionError("no"), OSError, "no; what was completed is kept"),
+    ],
+)
+def test_failures_of_workers_say_what_to_do(error, kind, message, tmp_path):
+    with pytest.raises(kind, match=f"{message}.*") as raised:
+        dlb.sweep(QUIET, POLICIES, T, 2, tmp_path, executor=Failing(error))
+    assert "make the same call again" in str(raised.value)
+    assert str(tmp_path) in str(raised.value)
+    assert_same(dlb.sweep(QUIET, POLICIES, T, 2, tmp_path), "quiet", "myopic", 2)
+
+
+def test_workers_with_other_code_are_rejected(tmp_path, monkeypatch):
+    packed = work.pack(None)
+    monkeypatch.setattr(work, "source", lambda: "other")
+    with pytest.raises(ValueError, match="a worker has other code than the sweep"):
+        work.compute_packed(packed, None)
