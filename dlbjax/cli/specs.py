@@ -17,6 +17,7 @@ from dlbjax.policies import (
     constant,
     d_lin_ucb,
     dynlin_ucb,
+    dynlin_ucb_adaptive,
     dynlin_ucb_tight,
     exp3,
     expert,
@@ -30,7 +31,7 @@ from dlbjax.policies.base import Policy, PolicyGrid
 POLICIES: Mapping[str, Callable[..., Policy | PolicyGrid]] = {
     make.__name__: make
     for make in (
-        dynlin_ucb, dynlin_ucb_tight, lin_ucb, d_lin_ucb, exp3, batch_exp3, ar2, ucb1,
+        dynlin_ucb, dynlin_ucb_tight, dynlin_ucb_adaptive, lin_ucb, d_lin_ucb, exp3, batch_exp3, ar2, ucb1,
         constant, expert, clairvoyant, myopic, planned,
     )
 }  # fmt: skip

@@ -6,6 +6,7 @@ from dlbjax.policies.batch_exp3 import batch_exp3
 from dlbjax.policies.constant import clairvoyant, constant, myopic
 from dlbjax.policies.d_lin_ucb import d_lin_ucb
 from dlbjax.policies.dynlin_ucb import dynlin_ucb
+from dlbjax.policies.dynlin_ucb_adaptive import dynlin_ucb_adaptive
 from dlbjax.policies.dynlin_ucb_tight import dynlin_ucb_tight
 from dlbjax.policies.epochs import Epochs
 from dlbjax.policies.exp3 import exp3
@@ -27,6 +28,7 @@ __all__ = [
     "constant",
     "d_lin_ucb",
     "dynlin_ucb",
+    "dynlin_ucb_adaptive",
     "dynlin_ucb_tight",
     "exp3",
     "expert",

@@ -69,6 +69,7 @@ POLICIES = {
         dlb.Bounds.of(p, 0.7), scale=0.5, extra=2
     ),
     "dynlin_ucb_tight": lambda p: dlb.dynlin_ucb_tight(dlb.Bounds.of(p, 0.7)),
+    "dynlin_ucb_adaptive": lambda p: dlb.dynlin_ucb_adaptive(),
     "lin_ucb": lambda p: dlb.lin_ucb(dlb.Bounds.of(p, 0.7)),
     "d_lin_ucb": lambda p: dlb.d_lin_ucb(dlb.Bounds.of(p, 0.7)),
     "d_lin_ucb, gamma": lambda p: dlb.d_lin_ucb(dlb.Bounds.of(p, 0.7), gamma=0.9),
