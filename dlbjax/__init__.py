@@ -21,6 +21,7 @@ from dlbjax.policies import (
     PolicyGrid,
     Schedule,
     ar2,
+    ar_ucb,
     batch_exp3,
     clairvoyant,
     constant,
@@ -30,10 +31,12 @@ from dlbjax.policies import (
     dynlin_ucb_tight,
     exp3,
     expert,
+    explore_then_commit,
     lin_ucb,
     myopic,
     planned,
     small,
+    thompson_sampling,
     ucb1,
 )
 from dlbjax.results.result import Result, Results, Summary, load
@@ -62,6 +65,7 @@ __all__ = [
     "System",
     "actions",
     "ar2",
+    "ar_ucb",
     "batch_exp3",
     "campaign",
     "clairvoyant",
@@ -73,6 +77,7 @@ __all__ = [
     "dynlin_ucb_tight",
     "exp3",
     "expert",
+    "explore_then_commit",
     "identify",
     "lin_ucb",
     "load",
@@ -86,5 +91,6 @@ __all__ = [
     "small",
     "sweep",
     "theory",
+    "thompson_sampling",
     "ucb1",
 ]

@@ -12,6 +12,7 @@ from dlbjax.model.problem import Problem
 from dlbjax.model.problems import real_world, synthetic
 from dlbjax.policies import (
     ar2,
+    ar_ucb,
     batch_exp3,
     clairvoyant,
     constant,
@@ -21,9 +22,11 @@ from dlbjax.policies import (
     dynlin_ucb_tight,
     exp3,
     expert,
+    explore_then_commit,
     lin_ucb,
     myopic,
     planned,
+    thompson_sampling,
     ucb1,
 )  # fmt: skip
 from dlbjax.policies.base import Policy, PolicyGrid
@@ -32,6 +35,7 @@ POLICIES: Mapping[str, Callable[..., Policy | PolicyGrid]] = {
     make.__name__: make
     for make in (
         dynlin_ucb, dynlin_ucb_tight, dynlin_ucb_adaptive, lin_ucb, d_lin_ucb, exp3, batch_exp3, ar2, ucb1,
+        thompson_sampling, explore_then_commit, ar_ucb,
         constant, expert, clairvoyant, myopic, planned,
     )
 }  # fmt: skip

@@ -1,6 +1,7 @@
 """Policies: each file holds one, as three pure functions and a factory."""
 
 from dlbjax.policies.ar2 import ar2
+from dlbjax.policies.ar_ucb import ar_ucb
 from dlbjax.policies.base import Epoch, Feedback, Policy, PolicyGrid, Schedule
 from dlbjax.policies.batch_exp3 import batch_exp3
 from dlbjax.policies.constant import clairvoyant, constant, myopic
@@ -11,8 +12,10 @@ from dlbjax.policies.dynlin_ucb_tight import dynlin_ucb_tight
 from dlbjax.policies.epochs import Epochs
 from dlbjax.policies.exp3 import exp3
 from dlbjax.policies.expert import expert
+from dlbjax.policies.explore_then_commit import explore_then_commit
 from dlbjax.policies.lin_ucb import lin_ucb
 from dlbjax.policies.planned import planned
+from dlbjax.policies.thompson_sampling import thompson_sampling
 from dlbjax.policies.ucb1 import ucb1
 
 __all__ = [
@@ -23,6 +26,7 @@ __all__ = [
     "PolicyGrid",
     "Schedule",
     "ar2",
+    "ar_ucb",
     "batch_exp3",
     "clairvoyant",
     "constant",
@@ -32,8 +36,10 @@ __all__ = [
     "dynlin_ucb_tight",
     "exp3",
     "expert",
+    "explore_then_commit",
     "lin_ucb",
     "myopic",
     "planned",
+    "thompson_sampling",
     "ucb1",
 ]

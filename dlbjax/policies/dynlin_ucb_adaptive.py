@@ -189,8 +189,8 @@ def dynlin_ucb_adaptive(growth: Number = 0.35, factor: Number = 3.0) -> Policy:
 
     where s² is estimated from the residuals and ĥ includes a constant. An epoch that goes on with the vertex
     of the last is settled from its first round, so that all its rewards count; otherwise only the last does.
-    Data are forgotten by phases, each ending at three times the epoch of the last, since early rewards look precise
-    and may be far from settled.
+    Data are forgotten by phases, each ending at three times the epoch of the last, since early rewards look
+    precise and may be far from settled.
 
     On the paper's problems its mean regret after 10⁶ rounds is a two-hundredth of the paper's DynLin-UCB and
     that of `dynlin_ucb_tight` or less, both with exact bounds. What is proven about it and what is only
