@@ -24,6 +24,7 @@ from dlbjax.policies.base import Epoch, Feedback, Policy, Schedule
 from dlbjax.policies.epochs import LONGEST, Epochs
 from dlbjax.policies.small import dot, first_of, largest, matvec, one_hot, outer
 
+GROWTH, FACTOR = 0.35, 3.0  # c, and the epoch at which a phase ends over that of the one before
 UNDETERMINED = 100.0  # squared width from which on a vertex counts as unknown; one look gives 1
 SHORTEST = 4  # rounds of the first epochs
 INERTIA = 0.5  # how much of its bonus the present vertex is granted again
@@ -179,7 +180,7 @@ def update(params: Params, state: State, feedback: Feedback) -> State:
     )  # fmt: skip
 
 
-def dynlin_ucb_adaptive(growth: Number = 0.35, factor: Number = 3.0) -> Policy:
+def dynlin_ucb_adaptive(growth: Number = GROWTH, factor: Number = FACTOR) -> Policy:
     """DynLin-UCB that is told nothing: no bounds, no noise level, no horizon, no units, no baseline.
 
     Epoch m plays one vertex for 4 + ⌊c·log²m⌋ rounds, which outlasts the transients of every stable system
@@ -200,8 +201,9 @@ def dynlin_ucb_adaptive(growth: Number = 0.35, factor: Number = 3.0) -> Policy:
       float32 is rejected beyond 1000 epochs, about 15 000 rounds: V⁻¹ loses its last digits there.
 
     Args:
-      growth: c > 0. Larger waits longer, for systems with a long memory.
-      factor: the epoch at which a phase ends over that of the phase before, at least 2. Larger explores
+      growth: c > 0, 0.35 by default. Larger waits longer, for systems with a long memory.
+      factor: the epoch at which a phase ends over that of the phase before, at least 2; 3
+        by default. Larger explores
         less often.
 
     >>> import dlbjax as dlb
