@@ -12,6 +12,7 @@ _ABOUT = {
     "figure3": "all algorithms and the human expert on the system identified from real data",
     "noise": "the synthetic problem with sigma = 0.001, 0.01 and 0.1",
     "tight": "beyond the paper: dynlin_ucb_tight over lam, extra rounds, rho_bar, loose bounds",
+    "adaptive": "beyond the paper: dynlin_ucb_adaptive and later algorithms, on 200 random systems too",
 }
 _EPILOG = """\
 figures:

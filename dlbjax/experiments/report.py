@@ -12,7 +12,9 @@ from matplotlib.figure import Figure
 from dlbjax.common.arrays import whole_number
 from dlbjax.common.files import write_atomically
 from dlbjax.engine.identity import source, versions
-from dlbjax.experiments import claims, tables
+from dlbjax.experiments import adaptive_tables, claims, tables
+from dlbjax.experiments.adaptive import on_family, on_problems
+from dlbjax.experiments.adaptive_figure import adaptive_figure
 from dlbjax.experiments.comparison import comparison, discounting, whole_budget
 from dlbjax.experiments.figures import (
     STYLE,
@@ -62,6 +64,8 @@ EXPERIMENTS: dict[str, Callable[..., Result | Results]] = {
     "tight-real-world": lambda **size: tightness(
         real_world(), extra=[0, 4, 8, 12, 16, 32], rho_bar=[0.67, 0.75, 0.9, 0.95], **size
     ),
+    "adaptive-problems": on_problems,
+    "adaptive-family": on_family,
 }
 # What to plot, and from which experiments.
 FIGURES = {
@@ -70,6 +74,7 @@ FIGURES = {
     "figure3": ("figure3",),
     "noise": ("noise-0.001", "figure1", "noise-0.1"),
     "tight": ("tight-synthetic", "tight-real-world"),
+    "adaptive": ("adaptive-problems", "adaptive-family"),
 }
 OF_THE_PAPER = ("figure1", "figure2", "figure3", "noise")
 MEASURES = {
@@ -101,9 +106,10 @@ def reproduce(figures: list[str], out: Path, size: Size, again: bool = False) ->
     for figure in figures:
         for name in FIGURES[figure]:
             if name not in done:
-                found = None if again else _finished(name, out, size)
+                own = _own_size(name, size)
+                found = None if again else _finished(name, out, own)
                 if found is None:
-                    found = _as_results(EXPERIMENTS[name](**size._asdict()))
+                    found = _as_results(EXPERIMENTS[name](**own._asdict()))
                     found.save(_path(name, out))
                 done[name] = found
             yield _path(name, out)
@@ -115,6 +121,13 @@ def reproduce(figures: list[str], out: Path, size: Size, again: bool = False) ->
     yield _write(out / "claims.md", _claims(done, out))
 
 
+def _own_size(name: str, size: Size) -> Size:
+    """The size of one experiment: hundreds of systems have fewer runs each, and fewer rounds."""
+    if name != "adaptive-family":
+        return size
+    return size._replace(horizon=max(size.horizon // 10, 10), seeds=max(size.seeds // 3, 1))
+
+
 def _plot(figure: str, results: Mapping[str, Results], kind: str) -> Figure:
     if figure == "figure2":
         return comparison_figure(results["figure2"], "Synthetic, ρ(A) = 0.2, λ = log T", kind)
@@ -122,6 +135,8 @@ def _plot(figure: str, results: Mapping[str, Results], kind: str) -> Figure:
         return tightness_figure(
             dict(zip(("synthetic", "real-world"), results.values(), strict=True))
         )
+    if figure == "adaptive":
+        return adaptive_figure(*results.values())
     if figure == "noise":
         return noise_figure(dict(zip((0.001, 0.01, 0.1), results.values(), strict=True)), kind)
     title = {"figure1": "Synthetic problem", "figure3": "Real-world problem"}[figure]
@@ -131,7 +146,7 @@ def _plot(figure: str, results: Mapping[str, Results], kind: str) -> Figure:
 def _claims(done: Mapping[str, Results], out: Path) -> str:
     """What the paper says compared with all results in the folder, those of one size and code together."""
     groups: dict[tuple[Size, bool], dict[str, Results]] = {}
-    for name in EXPERIMENTS:
+    for name in [name for name in EXPERIMENTS if name not in FIGURES["adaptive"]]:
         found = done.get(name) or _earlier(name, out)
         if found is not None:
             size = _size(found)
@@ -171,6 +186,8 @@ def _size(found: Results) -> Size:
 
 
 def _tables(results: Mapping[str, Results]) -> str:
+    if set(results) == set(FIGURES["adaptive"]):
+        return adaptive_tables.everything(*results.values())
     parts = []
     for name, found in results.items():
         reference = {

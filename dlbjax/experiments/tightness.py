@@ -36,7 +36,7 @@ def tightness(
       ρ̄ is the tightest one times a factor.
     """
     bounds, over_rho = Bounds.of(problem), Bounds.of(problem, np.array(rho_bar))
-    loose: list[Any] = [dynlin_ucb_tight(_enlarged(bounds, factor)) for factor in LOOSENESS]
+    loose: list[Any] = [dynlin_ucb_tight(enlarged(bounds, factor)) for factor in LOOSENESS]
     policies: dict[str, Policy | PolicyGrid] = {
         "over λ": dynlin_ucb_tight(bounds, lam=np.array(LAM)),
         "over q": dynlin_ucb_tight(bounds, extra=np.array(extra)),
@@ -47,6 +47,7 @@ def tightness(
     return simulate(problem, policies, horizon, seeds, **options)
 
 
-def _enlarged(bounds: Bounds, factor: float) -> Bounds:
+def enlarged(bounds: Bounds, factor: float) -> Bounds:
+    """Every bound but ρ̄ times a factor."""
     fields = {name: factor * value for name, value in asdict(bounds).items() if name != "rho"}
     return bounds.replace(**fields)

@@ -25,6 +25,7 @@ from dlbjax.engine.simulate import simulate
 from dlbjax.model.actions import budget
 from dlbjax.model.bounds import Bounds
 from dlbjax.model.problem import Problem
+from dlbjax.model.random_systems import random_gains
 from dlbjax.model.system import System
 from dlbjax.policies.dynlin_ucb import dynlin_ucb, epoch_lengths
 from dlbjax.sensitivity.relaxed import Parameters, relaxed_regret
@@ -102,9 +103,7 @@ def random_problems(
     for _ in range(count):
         A = rng.normal(size=(n, n))
         A *= rng.uniform(0, rho) / np.abs(np.linalg.eigvals(A)).max()
-        B, omega, theta = rng.normal(size=(n, d)), rng.normal(size=n), rng.normal(size=d)
-        size = np.linalg.norm(System(A, B, omega, theta).h)
-        system = System(A, B, omega / size, theta / size, sigma)
+        system = System(A, *random_gains(rng, A, d), sigma)
         problems.append(Problem(system, actions))
     return problems
 

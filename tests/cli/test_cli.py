@@ -12,7 +12,7 @@ import pytest
 
 import dlbjax as dlb
 from dlbjax.cli import main, specs
-from dlbjax.experiments import report
+from dlbjax.experiments import family, report
 
 RUN = ["run", "synthetic", "--policy", "myopic"]
 
@@ -55,12 +55,15 @@ def test_reproduce_writes_results_figures_and_tables(tmp_path, capsys):
 @pytest.mark.slow
 def test_reproduce_makes_everything_and_reuses_it(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(family, "SHAPES", ((3, 3),))  # for which all is compiled already
+    monkeypatch.setattr(family, "RAISED_SHAPES", ((3, 3),))
     assert main(["reproduce", *TINY]) == 0
-    figures = ("figure1", "figure2", "figure3", "noise", "tight")
+    figures = ("figure1", "figure2", "figure3", "noise", "tight", "adaptive")
     names = {f"{figure}.{kind}" for figure in figures for kind in ("png", "pdf", "md")}
     names |= {f"{figure}-offline.{kind}" for figure in figures[:4] for kind in ("png", "pdf")}
     names |= {f"{name}.npz" for name in (*figures[:3], "discounting", "noise-0.001", "noise-0.1",
-                                         "tight-synthetic", "tight-real-world")}  # fmt: skip
+                                         "tight-synthetic", "tight-real-world", "adaptive-problems",
+                                         "adaptive-family")}  # fmt: skip
     assert set(os.listdir("results")) == names | {"claims.md"}
     printed = capsys.readouterr().out
     assert {os.path.relpath(line, "results") for line in printed.splitlines()} == (
@@ -280,7 +283,8 @@ def test_run_prints_json(capsys):
 
 @pytest.mark.parametrize("name", specs.POLICIES)
 def test_run_knows_every_policy(name, capsys):
-    spec = "constant:action=[1,0.5,0]" if name == "constant" else name
+    arguments = {"constant": ":action=[1,0.5,0]", "ar_ucb": ":order=1,m=1,sigma=0.1"}
+    spec = name + arguments.get(name, "")
     assert main(["run", "synthetic", "--policy", spec, "--horizon", "100", "--seeds", "2"]) == 0
     *numbers, label = capsys.readouterr().out.splitlines()[2].split(maxsplit=6)
     assert label == spec

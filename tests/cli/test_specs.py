@@ -66,7 +66,7 @@ def test_a_policys_own_argument_comes_before_the_bounds_of_that_name(monkeypatch
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "there is no ''. Possible are dynlin_ucb, dynlin_ucb_tight, lin_ucb"),
+        ("", "there is no ''. Possible are dynlin_ucb, dynlin_ucb_tight, dynlin_ucb_adaptive"),
         ("dynlin_uc", "there is no 'dynlin_uc', did you mean dynlin_ucb[?] Possible are dynlin_ucb"),
         ("DynLin-UCB", "did you mean dynlin_ucb[?]"),
         ("tennis", "there is no 'tennis'[.] Possible are"),

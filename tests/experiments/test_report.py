@@ -10,6 +10,7 @@ import pytest
 import dlbjax as dlb
 from dlbjax.experiments import report
 from tests.experiments.shapes import NAMES, Shape, compared, discounted, over_rho_bar, tightened
+from tests.experiments.test_adaptive import over_family, single
 
 SIZE = report.Size(horizon=60, seeds=2)
 
@@ -37,6 +38,8 @@ FAKES = {
     "noise-0.1": like_comparison(),
     "tight-synthetic": lambda **size: tightened(Shape(20.0, 0.1, 0.1), **size),
     "tight-real-world": lambda **size: tightened(Shape(200.0, 0.1, 0.1), **size),
+    "adaptive-problems": single,
+    "adaptive-family": over_family,
 }
 
 
@@ -78,7 +81,7 @@ def test_fakes_stand_for_all_experiments():
     assert set(needed) == set(report.EXPERIMENTS)
 
 
-@pytest.mark.parametrize("figure", report.FIGURES)
+@pytest.mark.parametrize("figure", [name for name in report.FIGURES if name != "adaptive"])
 def test_writes_results_figures_tables_and_claims(figure, ran, tmp_path):
     out = tmp_path / "new" / "folder"
     paths = made([figure], out)
@@ -108,6 +111,23 @@ def test_writes_results_figures_tables_and_claims(figure, ran, tmp_path):
         "The paper's size is 50 runs of 1,000,000 rounds in float64, this is 2 of 60 in float64: a claim "
         "may fail for that alone.\n\nMean expected regret of 2 runs of 60 rounds."
     )
+
+
+def test_the_adaptive_study_has_its_own_size_and_tables(ran, tmp_path):
+    size = report.Size(600, 6)
+    names = [
+        "adaptive-problems.npz",
+        "adaptive-family.npz",
+        "adaptive.png",
+        "adaptive.pdf",
+        "adaptive.md",
+    ]
+    assert made(["adaptive"], tmp_path, size) == [tmp_path / n for n in (*names, "claims.md")]
+    family = dlb.load(tmp_path / "adaptive-family.npz")
+    assert all(r.rounds[-1] == 60 and len(r.seeds) == 2 for r in family.values())
+    assert "## Where it is worst" in (tmp_path / "adaptive.md").read_text("utf-8")
+    made(["adaptive"], tmp_path, size)
+    assert ran == ["adaptive-problems", "adaptive-family"]  # reused the second time
 
 
 def test_the_results_are_those_of_the_experiments(ran, undrawn, tmp_path):

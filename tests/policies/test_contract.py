@@ -69,6 +69,7 @@ POLICIES = {
         dlb.Bounds.of(p, 0.7), scale=0.5, extra=2
     ),
     "dynlin_ucb_tight": lambda p: dlb.dynlin_ucb_tight(dlb.Bounds.of(p, 0.7)),
+    "dynlin_ucb_adaptive": lambda p: dlb.dynlin_ucb_adaptive(),
     "lin_ucb": lambda p: dlb.lin_ucb(dlb.Bounds.of(p, 0.7)),
     "d_lin_ucb": lambda p: dlb.d_lin_ucb(dlb.Bounds.of(p, 0.7)),
     "d_lin_ucb, gamma": lambda p: dlb.d_lin_ucb(dlb.Bounds.of(p, 0.7), gamma=0.9),
@@ -76,6 +77,10 @@ POLICIES = {
     "batch_exp3": lambda p: dlb.batch_exp3(dlb.Bounds.of(p, 0.7)),
     "ar2": lambda p: dlb.ar2(dlb.Bounds.of(p, 0.7)),
     "ar2, restarts": lambda p: dlb.ar2(dlb.Bounds.of(p, 0.7), epoch=25),
+    "ar_ucb": lambda p: dlb.ar_ucb(2, 1.0, 0.2),
+    "explore_then_commit": lambda p: dlb.explore_then_commit(30, lags=3),
+    "explore_then_commit, defaults": lambda p: dlb.explore_then_commit(),
+    "thompson_sampling": lambda p: dlb.thompson_sampling(dlb.Bounds.of(p, 0.7)),
     "ucb1": lambda p: dlb.ucb1(dlb.Bounds.of(p, 0.7)),
     "expert": lambda p: dlb.expert(p, spend=max(p.actions.vertices, key=sum)),
     "constant": lambda p: dlb.constant(p.actions.vertices[1]),
