@@ -40,7 +40,7 @@ def epoch_lengths(rho_bar: Number, horizon: int, extra: int = 0) -> Epochs:
 def exploration(bounds: Bounds, lam: Number, delta: Number, d: int, t: Number) -> Number:
     """β_t = c̄₁/√λ·log(e(t+1)) + c̄₂√λ + √(2σ̄²(log(1/δ) + (d/2)·log(1 + tU²/(dλ)))), Equation (5)."""
     xp = namespace(bounds, lam, t)
-    transients = bounds.c1 / xp.sqrt(lam) * xp.log(np.e * (t + 1))
+    transients = bounds.c1 / xp.sqrt(lam) * xp.log(xp.e * (t + 1))
     return transients + ridge.settled_radius(
         bounds, lam, delta, ridge.largest_growth(bounds, lam, d, t)
     )

@@ -6,6 +6,7 @@ for decisions 1, 2, …:
     G_i ← G_i + r̄/p_i, with r̄ = (r + 2ξ)/(4ξ) the reward mapped to [0, 1]
 """
 
+import math
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -104,7 +105,7 @@ def exp3_schedule(
     bounds: Bounds, gamma: Number | None, batch: int, horizon: int, K: int
 ) -> Schedule:
     """Exp3 that holds every arm for `batch` rounds; γ = √(K ln K/((e−1)T/batch)), or 1, by default."""
-    best = min(1.0, np.sqrt(K * np.log(K) / ((np.e - 1) * horizon / batch)))
+    best = min(1.0, np.sqrt(K * np.log(K) / ((math.e - 1) * horizon / batch)))
     γ = float(best if gamma is None else gamma)
     return Schedule(
         batch,

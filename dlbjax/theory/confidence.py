@@ -97,7 +97,7 @@ def radius(
 ) -> Number:
     """The theorem's radius where log(det V/λ^d) is `growth`."""
     xp = namespace(bounds, lam, rounds)
-    steps = xp.log(np.e * (rounds + 1)) / xp.sqrt(lam)  # bounds Σ_l 1/l·‖u_l‖_{V⁻¹}/U
+    steps = xp.log(xp.e * (rounds + 1)) / xp.sqrt(lam)  # bounds Σ_l 1/l·‖u_l‖_{V⁻¹}/U
     if printed:
         return bounds.c1 * steps + settled_radius(bounds, lam, delta, growth)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -127,7 +127,7 @@ def lower_bound(d: int, rho: Number, horizon: ArrayLike) -> Number:
     horizon = count_of_rounds("horizon", horizon, at_least=1)
     xp = namespace(rho, horizon)
     least = lower_bound_horizon(d, rho)
-    return xp.where(horizon >= least, d * xp.sqrt(horizon / (512 * np.e * (1 - rho))), np.nan)
+    return xp.where(horizon >= least, d * xp.sqrt(horizon / (512 * xp.e * (1 - rho))), np.nan)
 
 
 def smallest_gap(problem: Problem) -> Number:
