@@ -10,6 +10,7 @@ import numpy as np
 
 import dlbjax as dlb
 from dlbjax.cli.specs import POLICIES, policy_from
+from dlbjax.policies.base import make_schedule
 
 NEEDED = {"constant": "constant:action=[0,0,0]", "expert": "expert:spend=[0,0.5,1]"}  # arguments
 
@@ -29,8 +30,8 @@ def main() -> None:
 def compare(problem_name: str, name: str, horizon: int, seeds: int) -> None:
     problem = getattr(dlb.problems, problem_name)()
     policy = policy_from(NEEDED.get(name, name), problem)
-    if policy.float32 is not None:
-        horizon = min(horizon, policy.float32)
+    limit = make_schedule(policy, horizon, problem.actions).float32
+    horizon = horizon if limit is None else min(horizon, limit)
     means, errors = [], []
     for dtype in ("float64", "float32"):
         options = {"seeds": seeds, "rounds": [horizon], "dtype": dtype}

@@ -190,8 +190,8 @@ def polytope(
     unit = sizes.max(initial=0) or 1.0
     centre, half = set_.box(unit)
     # Distant limits should not make the set look like a point.
-    while np.abs(centre).max() + half <= _TOLERANCE * unit and np.any(
-        smaller := (sizes > 0) & (sizes <= _TOLERANCE * unit)
+    while np.abs(centre).max() + half <= 100 * _TOLERANCE * unit and np.any(
+        smaller := (sizes > 0) & (sizes < unit)
     ):
         unit = sizes[smaller].max()
         centre, half = set_.box(unit)

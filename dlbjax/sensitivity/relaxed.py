@@ -190,6 +190,8 @@ def _prepare(
             "parameters must be Parameters(system, lam, scale) with a dlbjax.System; got "
             f"{type(parameters).__name__}"
         )
+    if not isinstance(bounds, Bounds):
+        raise ValueError(f"bounds must be a dlbjax.Bounds; got {type(bounds).__name__}")
     for leaf in jax.tree.leaves((parameters, bounds)):
         if is_traced(leaf) and leaf.dtype != np.float64:
             raise ValueError(

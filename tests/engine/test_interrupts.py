@@ -12,6 +12,14 @@ from dlbjax.engine.interrupts import interrupts
 PROBLEM = dlb.problems.synthetic()
 
 
+@pytest.fixture(autouse=True)
+def _python_handles_ctrl_c():
+    """As in a terminal: a process started in the background may ignore the signal."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 class Finalised:
     """Presses Ctrl-C while it is finalised, where Python prints the exception and drops it."""
 

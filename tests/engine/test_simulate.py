@@ -278,7 +278,7 @@ WRONG = {
     "rounds 0": ({"rounds": [0, 5]}, r"rounds must increase strictly within 1..100"),
     "rounds beyond": ({"rounds": [101]}, r"rounds must increase strictly within 1..100"),
     "batch": ({"batch": 0}, "batch must be a whole number >= 1; got 0"),
-    "chunk": ({"chunk": -1}, "chunk must be a whole number >= 1; got -1"),
+    "chunk": ({"chunk": -1}, "chunk must be a whole number from 1 to 4096; got -1"),
     "noise nan": ({"noise": NAN}, r"noise.reward must be finite; got nan at index \(1, 30\)"),
     "noise rounds": (
         {"noise": ZEROS._replace(reward=np.zeros((2, 99)))},

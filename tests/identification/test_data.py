@@ -71,7 +71,7 @@ def test_bad_data_are_rejected_with_what_is_wrong(actions, rewards, message):
         ({"order": 9, "lags": 4}, r"^order 9 is too large for 4 lags \(at most 3\)"),
         ({"method": "both"}, r"^method must be closed_loop or open_loop; got 'both'"),
         ({"ridge": -1.0}, r"^ridge must be >= 0"),
-        ({"restarts": 0}, r"^restarts must be a whole number >= 1"),
+        ({"restarts": 0}, r"^restarts must be a whole number from 1 to 1000"),
         ({"seed": -1}, r"^seed must be a whole number >= 0"),
         ({"value": [1.0, 2.0]}, r"^value must have shape \(1,\)"),
     ],

@@ -465,11 +465,11 @@ def test_a_total_far_beyond_the_limits_has_no_effect():
 
 
 def test_a_huge_dimension_is_rejected():
-    with pytest.raises(ValueError, match="vertices, more than"):
+    with pytest.raises(ValueError, match="d must be a whole number from 1 to"):
         actions.simplex(10**400)
 
 
-@pytest.mark.parametrize("far", [1e12, 1e100, 2e171])
+@pytest.mark.parametrize("far", [1e9, 1e12, 1e100, 2e171])
 def test_a_limit_that_is_far_away_changes_nothing(far):
     box = np.concatenate([np.eye(2), -np.eye(2)])
     limits = np.array([0.1, 0.2, 0.1, 0.0])

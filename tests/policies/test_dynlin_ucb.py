@@ -133,11 +133,12 @@ def test_one_round():
     assert_agrees(problem, policy, noise_for(problem, 3, 1), [1], lambda s: 1.0, 1.0)
 
 
-@pytest.mark.parametrize(("beta", "chosen"), [(1e-10, 0), (1e-5, 1)])
-def test_ties_within_1e_12_go_to_the_first(beta, chosen):
-    """At the start UCB(u) = β‖u‖/√λ, and the second action is longer by 10⁻³."""
+@pytest.mark.parametrize(("longer", "chosen"), [(1e-13, 0), (1e-11, 1)])
+@pytest.mark.parametrize("beta", [1e-10, 1.0, 1e10])
+def test_ties_within_a_part_in_1e12_go_to_the_first(beta, longer, chosen):
+    """At the start UCB(u) = β‖u‖/√λ, and the second action is a little longer."""
     system = dlb.System(A=[[0.0]], B=[[0.0]], omega=[0.0], theta=[0.0])
-    problem = dlb.Problem(system, dlb.actions.finite([[1.0], [1.001], [-1.0]]))
+    problem = dlb.Problem(system, dlb.actions.finite([[1.0], [1.0 + longer], [-1.0]]))
     policy = dlb.dynlin_ucb(dlb.Bounds.of(problem), 1.0, beta=[beta])
     assert dlb.simulate(problem, policy, 1, record="actions").actions == chosen
 

@@ -199,8 +199,8 @@ def test_the_gradient_does_not_keep_every_epoch():
     ("change", "message"),
     [
         ({"temperature": 0.0}, "temperature must be > 0.0"),
-        ({"horizon": 0}, "horizon must be a whole number >= 1"),
-        ({"seeds": 0}, "seeds must be a whole number >= 1"),
+        ({"horizon": 0}, "horizon must be a whole number from 1 to 1000000"),
+        ({"seeds": 0}, "seeds must be a whole number from 1 to 10000"),
         ({"delta": 2.0}, "delta must be > 0.0 and < 1.0"),
         ({"epochs": [1, 2]}, "epochs must cover the horizon"),
         ({"parameters": HERE._replace(lam=0.0)}, "lam must be > 0.0"),
