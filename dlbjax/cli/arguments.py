@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
@@ -79,7 +80,7 @@ def check_writable(option: str, path: Path, suffix: str) -> None:
     """Raise a ValueError if a file cannot be written, before hours are spent on its content."""
     if path.suffix != suffix:
         raise ValueError(f"{option} must end in {suffix}; got {str(path)!r}")
-    if path.is_dir():
+    if os.path.isdir(path):
         raise ValueError(f"{option} must be a file; {str(path)!r} is a folder")
     try:
         check_can_write(path)
