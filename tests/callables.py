@@ -7,6 +7,7 @@ for its parameters. Prints one line of JSON.
 import inspect
 import json
 import os
+import re
 import resource
 import signal
 import sys
@@ -170,7 +171,9 @@ def main(share, shares, most):
                 slowest = max(slowest, (seconds, text))
                 if trouble:
                     bad.append(f"{text}: {trouble}")
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    # Not getrusage, which may count the process this one was started from.
+    status = Path("/proc/self/status").read_text()
+    memory = int(re.search(r"VmHWM:\s*(\d+)", status)[1]) / 1e6  # GB
     report = {"calls": calls, "bad": bad, "slowest": slowest, "memory": memory, "tried": tried,
               "unknown": unknown}  # fmt: skip
     print("\n" + json.dumps(report))

@@ -67,6 +67,7 @@ def test_the_plan_is_the_best_of_all_from_todays_state():
 
 
 def test_a_page_holds_all_of_it_and_is_safe():
+    open_before = plt.get_fignums()
     one = model(reward="<b>sales</b>", channels=("<i>fb</i>", "google_$", "bing_$^$"))
     choice = choose(one, 4)
     page = report(one, choice, rehearse(choice.problem, 50, seeds=2))
@@ -78,4 +79,4 @@ def test_a_page_holds_all_of_it_and_is_safe():
     assert "look &lt;here&gt;" in page
     assert "<script" not in page
     assert f"{choice.options[0].reward:,.4g}" in page
-    assert not plt.get_fignums()
+    assert plt.get_fignums() == open_before

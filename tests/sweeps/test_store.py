@@ -205,7 +205,7 @@ def notices(path, sound):
     return True
 
 
-@pytest.mark.parametrize("flips", [40, pytest.param(1000, marks=pytest.mark.evidence)])
+@pytest.mark.parametrize("flips", [20, pytest.param(1000, marks=pytest.mark.evidence)])
 def test_flipped_bits_are_noticed_or_harmless_and_repaired(flips, copy):
     rng, sound = np.random.default_rng(3), everything(copy)
     files = sorted(path for path in copy.rglob("*") if path.is_file())
