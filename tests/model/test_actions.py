@@ -485,3 +485,9 @@ def test_repr_lists_few_vertices_and_summarises_many():
     assert repr(actions.hypercube(5)) == (
         "ActionSet(vertices=<(32, 5) array from 0 to 1>, convex=True)"
     )
+
+
+def test_a_tiny_row_is_a_limit_far_away():
+    G = [[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0], [0.0, 1e-9]]
+    found = actions.polytope(G, [0.1, 1.1, 0.1, 0.0, 1.0]).vertices
+    np.testing.assert_allclose(found, [[-0.1, 0], [-0.1, 1.1], [0.1, 0], [0.1, 1.1]], atol=1e-9)

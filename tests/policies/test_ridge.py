@@ -63,6 +63,17 @@ def test_both_forms_agree_with_least_squares(units):
             np.testing.assert_allclose(state.square_of(given[0][3]), squares[3], rtol=1e-4)
 
 
+def test_no_width_vanishes_by_rounding():
+    """λ is 10⁻¹⁶ of the squared actions, and every vertex was played."""
+    rng = np.random.default_rng(0)
+    vertices = 1e7 * rng.uniform(size=(40, 5))
+    with jax.enable_x64(True):
+        given = jnp.asarray(vertices), jnp.arange(40, dtype=jnp.int32), jnp.zeros(40)
+        state, (_, width) = observations(ridge.ByVertex, *given, 0.01)
+        assert bool(jnp.all(state.square > 0))
+        assert bool(jnp.all(jnp.isfinite(width)))
+
+
 @pytest.mark.parametrize("d", [1, 3, 8, 9, 16])
 def test_inverse(d):
     """Written out for a few dimensions, by whole matrices for more; mapped over runs."""
