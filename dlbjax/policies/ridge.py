@@ -69,7 +69,7 @@ class ByVertex(NamedTuple):
     def observe(self, feedback: Feedback) -> "ByVertex":
         """V ← V + u uᵀ, b ← b + y u, with the last reward of the epoch for y."""
         u = feedback.vector
-        w = matvec(self.V_inverse, u)
+        w = matvec(self.V_inverse, u, reused=True)
         norm = 1 + jnp.maximum(dot(u, w), 0)
         c, error = 1 / norm, (feedback.last - dot(self.h, u)) / norm
         s = products(feedback.vertices, w)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from dlbjax.common.arrays import Array
 
 _WRITTEN_OUT = 16  # terms; beyond, a contraction pays for itself
-_SHARED_WRITTEN_OUT = 64  # entries of a matrix that all runs share
+_SHARED_WRITTEN_OUT = 256  # entries of a matrix that all runs share
 
 
 class Sum(NamedTuple):
@@ -46,10 +46,12 @@ class Sum(NamedTuple):
         return Sum(value, (value - self.value) - term)
 
 
-def matvec(matrix: Array, vector: Array) -> Array:
-    """M x, for M (a, b) and x (b,)."""
+def matvec(matrix: Array, vector: Array, reused: bool = False) -> Array:
+    """M x, for M (a, b) and x (b,); `reused` where much that follows uses each of its entries."""
     if vector.shape[0] > _WRITTEN_OUT:
         return matrix @ vector
+    if reused:  # a reduction is kept, while XLA computes sums written out anew for everything that uses them
+        return jnp.sum(matrix * vector[None, :], axis=1)
     return _total([matrix[:, i] * vector[i] for i in range(vector.shape[0])])
 
 
