@@ -71,18 +71,21 @@ def innovations_law(system: System, runs: Segments, observed: tuple[str, ...]) -
         first, row = len(rows), -1
         for place in range(count):
             joint = predict[kind](P)
-            if not np.all(np.isfinite(joint)):
+            if not np.isfinite(joint).all():
                 raise ValueError(
                     "the noise of the rewards overflows: state_noise, reward_noise and omega are too large "
                     "together; choose other units"
                 )
             gain = _gain(joint, columns[kind], max(1, len(observed)))
             after = (joint - gain @ gain.T)[:-1, :-1]
-            if kind in fixed and _same(fixed[kind][1], P, joint):
+            tolerance = _tolerance(joint)
+            if kind in fixed and _same(fixed[kind][1], P, tolerance):
                 row = fixed[kind][0]
             else:
                 rows.append(gain)
-                if not kind[2] and _same(after, P, joint):  # a report depends on the sum's variance
+                if not kind[2] and _same(
+                    after, P, tolerance
+                ):  # a report depends on the sum's variance
                     row = len(rows) - 1
                     fixed[kind] = (row, P)
             if row >= 0:  # from here on nothing changes but the variance of the sum
@@ -158,15 +161,19 @@ def _gain(joint: np.ndarray, known: list[int], m: int) -> np.ndarray:
     return gain
 
 
-def _same(P: np.ndarray, other: np.ndarray, joint: np.ndarray) -> bool:
-    """Whether two covariances of (w, S) agree but for the variance of S, to rounding."""
-    variance = joint.diagonal().copy()
-    variance[-2] = variance[-1]  # S is measured against v, as its own variance grows without end
-    variance = variance[:-1]
-    difference = P - other
-    difference[-1, -1] = 0.0
+def _tolerance(joint: np.ndarray) -> np.ndarray:
+    """What covariances of (w, S) may differ by to be the same to rounding; that of S may differ."""
+    variance = joint.diagonal()[:-1].copy()
+    variance[-1] = joint[-1, -1]  # S is measured against v, as its own variance grows without end
     std = np.sqrt(np.maximum(variance, 0.0))
-    return not np.any(np.abs(difference) > 1e-12 * std[:, None] * std)
+    tolerance = 1e-12 * std[:, None] * std
+    tolerance[-1, -1] = np.inf
+    return tolerance
+
+
+def _same(P: np.ndarray, other: np.ndarray, tolerance: np.ndarray) -> bool:
+    """Whether two covariances agree."""
+    return not (np.abs(P - other) > tolerance).any()
 
 
 def _root(covariance: np.ndarray) -> np.ndarray:

@@ -27,10 +27,12 @@ from dlbjax.engine.settings import Settings
 _FEWEST = 16  # runs that are worth a worker of their own: from 32 runs on two cores beat one
 _MOST = {"cpu": 512}  # runs of a job; a stretch is prepared once for all of them
 _MOST_ELSEWHERE = 32_768
-# Runs that the compiled program takes on a CPU. With 64 the fixed cost of a step hardly shows; 32 serve
-# every job that is over sooner than another program is compiled.
-_WIDTHS = (16, 32, 64)
-_USUAL = 32
+# Runs that the compiled program takes on a CPU: a multiple of the first, which serves every job that is over
+# sooner than another program is compiled, and at most the second, so that the fixed cost of a step hardly
+# shows and what it touches stays in the cache. Products of matrices in float32 round in another way where
+# their width is no multiple of 32.
+_MULTIPLE, _WIDEST = 32, 128
+_MANY = 64  # numbers that all arms have together, beyond which half as many runs fit
 _WORTH_COMPILING = 2**21  # steps times runs of a job
 
 _log = logging.getLogger("dlbjax")
@@ -86,7 +88,7 @@ def deal(
             parts = max(parts, min(share, len(left) // _FEWEST))
         size = -(-len(left) // parts)
         if settings.batch is None:
-            width = choose_width(workers[0], size, group.size)
+            width = choose_width(workers[0], size, group)
             size = -(-size // width) * width
         jobs += [Job(number, left[i : i + size]) for i in range(0, len(left), size)]
     return sorted(jobs, key=lambda job: -job.cost(groups))
@@ -97,13 +99,15 @@ def most_runs(device: Any) -> int:
     return _MOST.get(device.platform, _MOST_ELSEWHERE)
 
 
-def choose_width(device: Any, runs: int, steps: int) -> int:
+def choose_width(device: Any, runs: int, group: Group) -> int:
     """How many runs of a job the compiled program takes at a time. Their numbers do not depend on it."""
-    if device.platform == "cpu":
-        if runs * steps < _WORTH_COMPILING:
-            return _USUAL
-        return next((width for width in _WIDTHS if width >= runs), _WIDTHS[-1])
-    return max(_WIDTHS[-1], 1 << (runs - 1).bit_length())
+    if device.platform != "cpu":
+        return max(64, 1 << (runs - 1).bit_length())
+    if runs * group.size < _WORTH_COMPILING:
+        return _MULTIPLE
+    widest = _WIDEST // (1 if group.tables.arms.size <= _MANY else 2)
+    each = -(-runs // -(-runs // widest))  # of the batches that are needed, about equally many
+    return -(-each // _MULTIPLE) * _MULTIPLE
 
 
 def compute(
@@ -153,7 +157,7 @@ def compute(
 
     def carry_out(job: Job, device: Any) -> Snapshot:
         group, done = groups[job.number], 0 if job.progress is None else job.progress.rounds
-        width = choose_width(device, len(job.runs), group.size)
+        width = choose_width(device, len(job.runs), group)
         for snapshot in drive(group, settings, job.runs, width, device, job.progress):
             if checkpoint:
                 finished = snapshot.segments == group.size

@@ -1,6 +1,7 @@
 """How runs are dealt out to cores and devices, and what happens when one of them fails."""
 
 import logging
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +21,7 @@ class Group:
 
     def __init__(self, policies, segments):
         self.policies, self.size = [None] * policies, segments
+        self.tables = SimpleNamespace(arms=np.zeros((10, 3)))
 
 
 def settings(seeds, batch=None):
@@ -45,6 +47,22 @@ def test_every_run_is_dealt_once_in_jobs_of_a_useful_size(policies, seeds, batch
     for number, count in enumerate(policies):
         dealt = np.concatenate([job.runs for job in jobs if job.number == number])
         np.testing.assert_array_equal(np.sort(dealt), np.arange(count * seeds))
+
+
+@pytest.mark.parametrize(
+    ("runs", "segments", "vertices", "width"),
+    [
+        (50, 1000, 10, 32),  # over sooner than another program is compiled
+        (50, 10**6, 10, 64),
+        (100, 10**6, 10, 128),  # one batch
+        (150, 10**6, 10, 96),  # two of about equal size
+        (128, 10**6, 40, 64),  # their regressions fill the cache
+    ],
+)
+def test_the_width_of_a_pass_fits_the_runs_and_the_cache(runs, segments, vertices, width):
+    group = Group(1, segments)
+    group.tables.arms = np.zeros((vertices, 3))
+    assert pool.choose_width(jax.devices()[0], runs, group) == width
 
 
 def test_the_longest_job_starts_first():
