@@ -7,9 +7,10 @@ from pathlib import Path
 from dlbjax.cli.arguments import Commands, add_size
 
 _ABOUT = {
-    "figure1": "all algorithms on the synthetic problem, and D-Lin-UCB with several discounts",
+    "figure1": "all algorithms on the synthetic problem",
     "figure2": "DynLin-UCB with five values of rho_bar, and Lin-UCB",
     "figure3": "all algorithms and the human expert on the system identified from real data",
+    "variants": "Figure 1 with the released program's six vertices, D-Lin-UCB with several discounts",
     "noise": "the synthetic problem with sigma = 0.001, 0.01 and 0.1",
     "tight": "beyond the paper: dynlin_ucb_tight over lam, extra rounds, rho_bar, loose bounds",
     "adaptive": "beyond the paper: dynlin_ucb_adaptive and later algorithms, on 200 random systems too",

@@ -98,8 +98,6 @@ def comparison_claims(results: Mapping[str, Results]) -> list[Claim]:
     d_lin, d_lin_1 = _both("D-Lin-UCB", found)
     linear = [lin, lin_1, d_lin, d_lin_1]
     stuck = [_ends_at(c, problem, STUCK) for c in (lin, d_lin)]
-    discounts = list(curves(results["discounting"]).values())
-    best = min(discounts, key=_mean)
     others = [c for label, c in found.items() if not label.startswith("DynLin-UCB")]
     return [
         Claim(
@@ -114,11 +112,7 @@ def comparison_claims(results: Mapping[str, Results]) -> list[Claim]:
             _verdict(*(c.pace >= LINEAR for c in linear)), "see the paces",
         ),
         Claim(
-            "5.1", "D-Lin-UCB is best with γ close to 1", _regrets(discounts),
-            _verdict(best in discounts[-3:]), f"the best is {best.label}",
-        ),
-        Claim(
-            "5.1", "D-Lin-UCB then behaves like Lin-UCB",
+            "5.1", "D-Lin-UCB with γ close to 1 behaves like Lin-UCB",
             _regrets([d_lin, lin, d_lin_1, lin_1]),
             _verdict(_comparable(d_lin, lin), _comparable(d_lin_1, lin_1)),
             "some of the means are more than a tenth apart",
@@ -303,6 +297,18 @@ def timing_claims(results: Mapping[str, Results]) -> list[Claim]:
     ]  # fmt: skip
 
 
+def discounting_claims(results: Mapping[str, Results]) -> list[Claim]:
+    """Section 5.1: the choice of D-Lin-UCB's discount."""
+    discounts = list(curves(results["discounting"]).values())
+    best = min(discounts, key=_mean)
+    return [
+        Claim(
+            "5.1", "D-Lin-UCB is best with γ close to 1", _regrets(discounts),
+            _verdict(best in discounts[-3:]), f"the best is {best.label}",
+        )
+    ]  # fmt: skip
+
+
 def vertices_claims(results: Mapping[str, Results]) -> list[Claim]:
     """Section 5.1 again, with the six vertices that the authors' program uses instead of all ten."""
     problem = synthetic()
@@ -321,7 +327,8 @@ def vertices_claims(results: Mapping[str, Results]) -> list[Claim]:
 
 CHECKS: tuple[tuple[set[str], Callable[[Mapping[str, Results]], list[Claim]]], ...] = (
     ({"figure1"}, synthetic_problem),
-    ({"figure1", "discounting"}, comparison_claims),
+    ({"figure1"}, comparison_claims),
+    ({"discounting"}, discounting_claims),
     ({"figure1", "vertices-6"}, vertices_claims),
     ({"figure2"}, sensitivity_claims),
     ({"figure3"}, real_world_claims),

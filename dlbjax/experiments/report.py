@@ -69,14 +69,15 @@ EXPERIMENTS: dict[str, Callable[..., Result | Results]] = {
 }
 # What to plot, and from which experiments.
 FIGURES = {
-    "figure1": ("figure1", "vertices-6", "discounting"),
+    "figure1": ("figure1",),
     "figure2": ("figure2",),
     "figure3": ("figure3",),
+    "variants": ("vertices-6", "discounting"),
     "noise": ("noise-0.001", "figure1", "noise-0.1"),
     "tight": ("tight-synthetic", "tight-real-world"),
     "adaptive": ("adaptive-problems", "adaptive-family"),
 }
-OF_THE_PAPER = ("figure1", "figure2", "figure3", "noise")
+OF_THE_PAPER = ("figure1", "figure2", "figure3", "variants", "noise")
 MEASURES = {
     "": "expected",
     "-offline": "offline",
@@ -139,6 +140,8 @@ def _plot(figure: str, results: Mapping[str, Results], kind: str) -> Figure:
         return adaptive_figure(*results.values())
     if figure == "noise":
         return noise_figure(dict(zip((0.001, 0.01, 0.1), results.values(), strict=True)), kind)
+    if figure == "variants":
+        return comparison_figure(results["vertices-6"], "Synthetic, six vertices, σ = 0.01", kind)
     title = {"figure1": "Synthetic problem", "figure3": "Real-world problem"}[figure]
     return comparison_figure(results[figure], f"{title}, σ = 0.01", kind)
 

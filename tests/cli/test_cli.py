@@ -58,9 +58,9 @@ def test_reproduce_makes_everything_and_reuses_it(tmp_path, monkeypatch, capsys)
     monkeypatch.setattr(family, "SHAPES", ((3, 3),))  # for which all is compiled already
     monkeypatch.setattr(family, "RAISED_SHAPES", ((3, 3),))
     assert main(["reproduce", *TINY]) == 0
-    figures = ("figure1", "figure2", "figure3", "noise", "tight", "adaptive")
+    figures = ("figure1", "figure2", "figure3", "variants", "noise", "tight", "adaptive")
     names = {f"{figure}.{kind}" for figure in figures for kind in ("png", "pdf", "md")}
-    names |= {f"{figure}-offline.{kind}" for figure in figures[:4] for kind in ("png", "pdf")}
+    names |= {f"{figure}-offline.{kind}" for figure in figures[:5] for kind in ("png", "pdf")}
     names |= {f"{name}.npz" for name in (*figures[:3], "vertices-6", "discounting", "noise-0.001",
                                          "noise-0.1", "tight-synthetic", "tight-real-world",
                                          "adaptive-problems", "adaptive-family")}  # fmt: skip
