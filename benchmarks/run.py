@@ -12,6 +12,7 @@ import platform
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -46,22 +47,14 @@ def main() -> None:
     parser.add_argument("--horizon", type=int, default=1_000_000)
     parser.add_argument("--runs", type=int, nargs="+", default=[64, 256, 1024])
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--memory-of", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.memory_of:
         print(peak_memory_here(*map(int, args.memory_of.split(","))))
         return
     args.out.mkdir(parents=True, exist_ok=True)
-    report = {"machine": machine(), "against peers": [], "growth": []}
-    report["channels"] = channels(args)
-    report["few runs"] = few_runs(args)
-    for problem in PROBLEMS:
-        for policy in POLICIES:
-            report["against peers"] += against_peers(problem, policy, args)
-    report["devices"] = devices(args)
-    report["compilation"] = compilation()
-    report["growth"] = growth(args)
-    report["memory"] = memory(args)
+    report = {"machine": machine()} | {part: PARTS[part](args) for part in args.parts}
     (args.out / "results.json").write_text(json.dumps(report, indent=1))
     text = table(report)
     (args.out / "table.md").write_text(text)
@@ -89,7 +82,16 @@ def seconds(call, repeats: int, warm=None) -> tuple[float, object]:
     return float(np.median(times)), answer
 
 
-def against_peers(problem_name: str, policy_name: str, args) -> list[dict]:
+def against_peers(args) -> list[dict]:
+    """Both policies on both problems of the paper, against loops in Numba and NumPy."""
+    rows = []
+    for problem in PROBLEMS:
+        for policy in POLICIES:
+            rows += against_peers_on(problem, policy, args)
+    return rows
+
+
+def against_peers_on(problem_name: str, policy_name: str, args) -> list[dict]:
     problem = PROBLEMS[problem_name]()
     horizon = args.horizon
     policy, peer = contestants(problem, policy_name, horizon)
@@ -175,7 +177,7 @@ def channels(args) -> list[dict]:
     for d in (2, 3, 4, 6, 8, 10, 12):
         problem = budget_problem(d)
         for policy in POLICIES:
-            horizon = args.horizon // (5 if policy == "DynLin-UCB" else 20)  # about equal times
+            horizon = args.horizon // (1 if policy == "DynLin-UCB" else 20)  # about equal times
             row = {"policy": policy, "channels": d, "vertices": len(problem.actions)}
             row |= side_by_side(problem, policy, horizon, 256, args)
             short = args.horizon // 400  # the plain loop takes ten times as long at ten channels
@@ -185,6 +187,25 @@ def channels(args) -> list[dict]:
             )[0]  # fmt: skip
             rows.append(row)
             print(json.dumps(row), flush=True)
+    return rows
+
+
+def action_sets(args) -> list[dict]:
+    """The cost on sets with many vertices, 256 runs."""
+    sets = {
+        "budget over 16 channels": dlb.actions.budget(0.0, [1.0] * 16, total=1.5),
+        "simplex in 16 dimensions": dlb.actions.simplex(16),
+        "cube in 10 dimensions": dlb.actions.hypercube(10),
+        "cube in 12 dimensions": dlb.actions.hypercube(12),
+    }
+    rows = []
+    for name, actions in sets.items():
+        problem = random_problem(np.random.default_rng(0), 3, actions)
+        for policy in POLICIES:
+            horizon = args.horizon // (50 if policy == "DynLin-UCB" else 1000)
+            row = {"policy": policy, "set": name, "vertices": len(actions), "channels": actions.d}
+            rows.append(row | side_by_side(problem, policy, horizon, 256, args))
+            print(json.dumps(rows[-1]), flush=True)
     return rows
 
 
@@ -202,12 +223,16 @@ def few_runs(args) -> list[dict]:
 
 def budget_problem(d: int, n: int = 3) -> dlb.Problem:
     """A random system whose actions share a budget of 1.5, at most 1 for each channel."""
-    rng = np.random.default_rng(d)
-    A = rng.normal(size=(n, n))
+    actions = dlb.actions.budget(0.0, [1.0] * d, total=1.5)
+    return random_problem(np.random.default_rng(d), n, actions)
+
+
+def random_problem(rng, n: int, actions: dlb.ActionSet) -> dlb.Problem:
+    """A random system with ρ(A) = 0.5 over a set of actions."""
+    A, d = rng.normal(size=(n, n)), actions.d
     A *= 0.5 / max(abs(np.linalg.eigvals(A)))
     B, omega, theta = rng.normal(size=(n, d)) / n, rng.normal(size=n) / n, rng.normal(size=d)
-    system = dlb.System(A, B, omega, theta, sigma=0.01)
-    return dlb.Problem(system, dlb.actions.budget(0.0, [1.0] * d, total=1.5))
+    return dlb.Problem(dlb.System(A, B, omega, theta, sigma=0.01), actions)
 
 
 def standard_errors_apart(ours: np.ndarray, theirs: np.ndarray, what: str) -> float:
@@ -278,7 +303,7 @@ def devices(args) -> list[dict]:
     return rows
 
 
-def compilation() -> list[dict]:
+def compilation(args) -> list[dict]:
     """Seconds of the first call at a new shape, and of one with other numbers of the same shape."""
     rows = []
     for policy_name, make in POLICIES.items():
@@ -303,7 +328,8 @@ def growth(args) -> list[dict]:
     for axis, values in cases:
         for value in values:
             size = {**base, axis: value}
-            problem = random_problem(rng, size["n"], size["d"], size["vertices"])
+            vertices = rng.uniform(size=(size["vertices"], size["d"]))
+            problem = random_problem(rng, size["n"], dlb.actions.finite(vertices))
             for policy_name, make in POLICIES.items():
                 policy = make(dlb.Bounds.of(problem))
                 time_, _ = seconds(
@@ -317,13 +343,27 @@ def growth(args) -> list[dict]:
     return rows
 
 
-def random_problem(rng, n: int, d: int, vertices: int) -> dlb.Problem:
-    A = rng.normal(size=(n, n))
-    A *= 0.5 / max(abs(np.linalg.eigvals(A)))
-    system = dlb.System(
-        A, rng.normal(size=(n, d)) / n, rng.normal(size=n) / n, rng.normal(size=d), 0.01
-    )
-    return dlb.Problem(system, dlb.actions.finite(rng.uniform(size=(vertices, d))))
+def figure1(args) -> list[dict]:
+    """Seconds of the whole command for the ten curves of Figure 1: its first call, and one with what that
+    compiled.
+    """
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "dlbjax.cli", "reproduce", "figure1", "--again",
+                   "--horizon", str(args.horizon), "--out", folder]  # fmt: skip
+        environment = os.environ | {
+            "JAX_COMPILATION_CACHE_DIR": f"{folder}/cache",
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.2",
+        }
+        for compiled in (False, True):
+            begin = time.perf_counter()
+            subprocess.run(command, check=True, capture_output=True, env=environment)
+            seconds = time.perf_counter() - begin
+            found = dlb.load(Path(folder, "figure1.npz"))
+            cores = {name: r.config["execution"]["core seconds"] for name, r in found.items()}
+            rows.append({"compiled before": compiled, "seconds": seconds, "core seconds": cores})
+            print(json.dumps(rows[-1]), flush=True)
+    return rows
 
 
 def memory(args) -> list[dict]:
@@ -349,63 +389,86 @@ def peak_memory_here(horizon: int, seeds: int) -> float:
 
 def table(report: dict) -> str:
     host = report["machine"]
-    lines = [
+    text = [
         f"{host['cores']} cores, {host['processor']}, Python {host['python']}, JAX {host['jax']}, "
-        f"Numba {host['numba']}",
-        "",
-        "| problem | policy | runs | dtype | ns per round and run | vs NumPy | vs Numba | vs drawing its "
-        "normals (jax.random) | (own sampler) |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+        f"Numba {host['numba']}; ns are per round and run, in float64 unless said otherwise.\n"
     ]
-    for r in report["against peers"]:
-        ns = r["ns per round"]
-        lines.append(
-            f"| {r['problem']} | {r['policy']} | {r['runs']} | {r['dtype']} | {ns:.2f} "
-            f"| {r['NumPy, ns per round'] / ns:.0f}× | {r['Numba, ns per round'] / ns:.2f}× "
-            f"| {ns / r['jax.random.normal, ns per round']:.2f} "
-            f"| {ns / r['drawing its normals, ns per round']:.2f} |"
-        )
-    lines += [
-        "",
-        "| channels (vertices), 256 runs | policy | dlbjax, ns per round and run | recursive Numba loop "
-        "| plain Numba loop | dlbjax against the better loop |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
-    for r in report["channels"]:
-        best = min(r["Numba, recursive"], r["Numba"])
-        lines.append(
-            f"| {r['channels']} ({r['vertices']}) | {r['policy']} | {r['dlbjax']:.1f} "
-            f"(± {r['dlbjax, spread'] / 2:.0%}) | {r['Numba, recursive']:.1f} "
-            f"| {r['Numba']:.1f} | {best / r['dlbjax']:.2f}× |"
-        )
-    lines += [
-        "",
-        "| runs, synthetic problem | policy | dlbjax | recursive Numba loop | ratio |",
-        "| --- | --- | --- | --- | --- |",
-    ]
-    for r in report["few runs"]:
-        lines.append(
-            f"| {r['runs']} | {r['policy']} | {r['dlbjax']:.1f} | {r['Numba, recursive']:.1f} "
-            f"| {r['Numba, recursive'] / r['dlbjax']:.2f}× |"
-        )
-    lines += [
-        "",
-        "| policy, 256 runs | 1 device | all devices | ratio |",
-        "| --- | --- | --- | --- |",
-    ]
-    for name in POLICIES:
-        one, *more = [r["seconds"] for r in report["devices"] if r["policy"] == name]
-        if more:
-            lines.append(f"| {name} | {one:.2f} s | {more[0]:.2f} s | {one / more[0]:.2f}× |")
-    lines += ["", "| policy | first call | other seeds, σ, λ, ρ̄ |", "| --- | --- | --- |"]
-    for r in report["compilation"]:
-        lines.append(f"| {r['policy']} | {r['first call']:.2f} s | {r['other numbers']:.2f} s |")
-    lines += ["", "| rounds, 5 ρ̄ × 50 seeds | peak memory |", "| --- | --- |"]
-    lines += [f"| {r['horizon']} | {r['peak MB']:.0f} MB |" for r in report["memory"]]
-    return "\n".join(lines) + "\n"
+
+    def rows(part: str, *heads: str, line) -> None:
+        if part in report:
+            lines = [" | ".join(line(row)) for row in report[part]]
+            text.append("\n".join(f"| {x} |" for x in (" | ".join(heads), " | ".join(["---"] * len(heads)),
+                                                       *lines)) + "\n")  # fmt: skip
+
+    def ratio(r: dict) -> list[str]:
+        return [f"{r['dlbjax']:.1f} (± {r['dlbjax, spread'] / 2:.0%})",
+                f"{r['Numba, recursive']:.1f}"]  # fmt: skip
+
+    rows(
+        "against peers", "problem", "policy", "runs", "dtype", "ns", "vs NumPy", "vs Numba",
+        "vs drawing its normals (jax.random)", "(own sampler)",
+        line=lambda r: [
+            r["problem"], r["policy"], str(r["runs"]), r["dtype"], f"{r['ns per round']:.2f}",
+            f"{r['NumPy, ns per round'] / r['ns per round']:.0f}×",
+            f"{r['Numba, ns per round'] / r['ns per round']:.2f}×",
+            f"{r['ns per round'] / r['jax.random.normal, ns per round']:.2f}",
+            f"{r['ns per round'] / r['drawing its normals, ns per round']:.2f}",
+        ],
+    )  # fmt: skip
+    rows(
+        "channels", "channels (vertices), 256 runs", "policy", "dlbjax, ns", "recursive Numba loop",
+        "plain Numba loop", "dlbjax against the better loop",
+        line=lambda r: [
+            f"{r['channels']} ({r['vertices']})", r["policy"], *ratio(r), f"{r['Numba']:.1f}",
+            f"{min(r['Numba, recursive'], r['Numba']) / r['dlbjax']:.2f}×",
+        ],
+    )  # fmt: skip
+    rows(
+        "action sets", "set (vertices), 256 runs", "policy", "dlbjax, ns", "recursive Numba loop", "ratio",
+        line=lambda r: [
+            f"{r['set']} ({r['vertices']})", r["policy"], *ratio(r),
+            f"{r['Numba, recursive'] / r['dlbjax']:.2f}×",
+        ],
+    )  # fmt: skip
+    rows(
+        "few runs", "runs, synthetic problem", "policy", "dlbjax, ns", "recursive Numba loop", "ratio",
+        line=lambda r: [
+            str(r["runs"]), r["policy"], *ratio(r), f"{r['Numba, recursive'] / r['dlbjax']:.2f}×"
+        ],
+    )  # fmt: skip
+    rows(
+        "figure 1", "`dlbjax reproduce figure1`", "seconds", "core seconds of each policy",
+        line=lambda r: [
+            "with what an earlier call compiled" if r["compiled before"] else "first call",
+            f"{r['seconds']:.1f}",
+            ", ".join(f"{name} {value:.1f}" for name, value in r["core seconds"].items()),
+        ],
+    )  # fmt: skip
+    rows(
+        "devices", "policy, 256 runs", "devices", "seconds",
+        line=lambda r: [r["policy"], str(r["devices"]), f"{r['seconds']:.2f}"],
+    )  # fmt: skip
+    rows(
+        "compilation", "policy", "first call", "other seeds, σ, λ, ρ̄",
+        line=lambda r: [r["policy"], f"{r['first call']:.2f} s", f"{r['other numbers']:.2f} s"],
+    )  # fmt: skip
+    rows(
+        "memory", "rounds, 5 ρ̄ × 50 seeds", "peak memory",
+        line=lambda r: [str(r["horizon"]), f"{r['peak MB']:.0f} MB"],
+    )  # fmt: skip
+    return "\n".join(text)
 
 
 def draw(report: dict, out: Path) -> None:
+    if "growth" in report:
+        draw_growth(report, out)
+    if {"channels", "few runs"} <= set(report):
+        draw_sizes(report, out)
+    if "against peers" in report:
+        draw_peers(report, out)
+
+
+def draw_growth(report: dict, out: Path) -> None:
     names = list(dict.fromkeys(r["axis"] for r in report["growth"]))
     figure, axes = plt.subplots(1, len(names), figsize=(3 * len(names), 3), layout="constrained")
     for ax, axis in zip(axes, names, strict=True):
@@ -423,6 +486,8 @@ def draw(report: dict, out: Path) -> None:
     axes[0].legend(frameon=False)
     figure.savefig(out / "growth.png", dpi=150)
 
+
+def draw_sizes(report: dict, out: Path) -> None:
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained", sharey=True)
     for ax, (what, key) in zip(
         axes, {"channels": "channels", "few runs": "runs"}.items(), strict=True
@@ -444,6 +509,8 @@ def draw(report: dict, out: Path) -> None:
     axes[0].legend(frameon=False, fontsize="small")
     figure.savefig(out / "sizes.png", dpi=150)
 
+
+def draw_peers(report: dict, out: Path) -> None:
     rows = [r for r in report["against peers"] if r["dtype"] == "float64" and r["runs"] == 256]
     rows = rows or [r for r in report["against peers"] if r["dtype"] == "float64"]
     figure, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")
@@ -459,6 +526,18 @@ def draw(report: dict, out: Path) -> None:
     ax.legend(frameon=False, fontsize="small")
     figure.savefig(out / "peers.png", dpi=150)
 
+
+PARTS = {
+    "channels": channels,
+    "action sets": action_sets,
+    "few runs": few_runs,
+    "figure 1": figure1,
+    "against peers": against_peers,
+    "devices": devices,
+    "compilation": compilation,
+    "growth": growth,
+    "memory": memory,
+}
 
 if __name__ == "__main__":
     main()
