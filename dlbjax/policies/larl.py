@@ -20,6 +20,8 @@ from dlbjax.policies.base import Epoch, Feedback, Policy, Schedule
 from dlbjax.policies.per_arm import PerArm
 from dlbjax.policies.small import first_best, one_hot
 
+LARGEST = 250_000  # numbers in the regressions of a run
+
 
 class Params(NamedTuple):
     """What is fixed for a run."""
@@ -75,7 +77,8 @@ def larl(lags: int, alpha: Number = 1.0, lam: Number = 1.0) -> Policy:
       given. float32 is rejected beyond 10 000 rounds: V⁻¹ loses its last digits.
 
     Args:
-      lags: s, how many rounds to look back on; an arm's regression has 2sK + 1 coefficients.
+      lags: s, how many rounds to look back on. An arm's regression has 2sK + 1 coefficients; K(2sK + 1)² may
+        be at most 250 000.
       alpha: α ≥ 0, the weight of the width; 1 in the authors' program.
       lam: ridge parameter λ > 0; 1 in the authors' program.
 
@@ -94,8 +97,14 @@ def larl(lags: int, alpha: Number = 1.0, lam: Number = 1.0) -> Policy:
     λ = real_number("lam", lam, above=0.0)
 
     def prepare(horizon: int, vertices: np.ndarray) -> Schedule:
+        K, m = len(vertices), 1 + 2 * s * len(vertices)
+        if K * m**2 > LARGEST:
+            raise ValueError(
+                f"larl has {K} regressions of {m} coefficients for {K} vertices and lags={s}, "
+                f"{K * m**2} numbers a run; at most {LARGEST}: use fewer lags, or fewer vertices"
+            )
         return Schedule(
-            params=Params(λ, α, np.eye(1, 1 + 2 * s * len(vertices))[0]),
+            params=Params(λ, α, np.eye(1, m)[0]),
             plan=lambda epoch: (epoch.index > s).astype(float),
             float32=10_000,
             config={"lags": s, "alpha": float(α), "lam": float(λ)},

@@ -160,6 +160,7 @@ def test_larl(lags, alpha, lam):
         (lambda: dlb.ar_ucb(1, -1.0, 0.1), "m must"),
         (lambda: dlb.ar_ucb(1, 1.0, 0.1, delta=1.0), "delta"),
         (lambda: dlb.larl(0), "lags"),
+        (lambda: dlb.simulate(dlb.problems.synthetic(), dlb.larl(9), 10, seeds=1), "lags=9"),
         (lambda: dlb.larl(1, alpha=-1.0), "alpha"),
         (lambda: dlb.larl(1, lam=0.0), "lam"),
     ],
