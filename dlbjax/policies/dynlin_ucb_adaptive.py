@@ -191,8 +191,8 @@ def dynlin_ucb_adaptive(growth: Number = GROWTH, factor: Number = FACTOR) -> Pol
     precise and may be far from settled.
 
     On the paper's problems its mean regret after 10⁶ rounds is less than a hundredth of that of the paper's
-    DynLin-UCB. That of `dynlin_ucb_tight` with exact bounds is half of it on the synthetic problem, four
-    times as large on the real-world one. What is proven and what is only measured: notebooks/adaptive.md.
+    DynLin-UCB. That of `dynlin_ucb_tight` with exact bounds is half of it on the synthetic problem, nearly
+    five times as large on the real-world one. What is proven and what is measured: notebooks/adaptive.md.
 
     Note:
       In float32 the prior weighs more, 10⁻² of an observation, and V⁻¹ loses digits: on the synthetic problem
