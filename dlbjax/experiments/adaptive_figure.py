@@ -24,9 +24,8 @@ def adaptive_figure(on_problems: Results, on_family: Results) -> Figure:
         yscale="log", title=f"Single problems, {single.rounds[-1]:,} rounds",
         ylabel="Mean expected regret (units of reward)", xlim=(-0.5, len(PROBLEMS) - 0.5),
     )  # fmt: skip
-    left.set_xticks(
-        range(len(PROBLEMS)), [name.replace(", ", "\n") for name in PROBLEMS], fontsize="small"
-    )
+    names = [name.replace("latent ", "latent\n").replace(", ", "\n") for name in PROBLEMS]
+    left.set_xticks(range(len(PROBLEMS)), names, fontsize="small")
 
     count = plain(len(first.seeds))
     means = {
