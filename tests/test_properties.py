@@ -290,7 +290,8 @@ def policy_for(name, problem, rho_bar=0.95, **hyper):
     if first == "problem":
         return make(problem)
     if first != "bounds":
-        return make(order=2, m=1.0, sigma=0.1) if name == "ar_ucb" else make(**hyper)
+        required = {"ar_ucb": {"order": 2, "m": 1.0, "sigma": 0.1}, "larl": {"lags": 1}}
+        return make(**required.get(name, hyper))
     # Bounds need not hold.
     bounds = dlb.Bounds.of(problem, max(0.95, (1 + problem.system.rho) / 2)).replace(rho=rho_bar)
     if name == "ar2":

@@ -24,6 +24,7 @@ from dlbjax.policies import (
     exp3,
     expert,
     explore_then_commit,
+    larl,
     lin_ucb,
     myopic,
     planned,
@@ -36,7 +37,7 @@ POLICIES: Mapping[str, Callable[..., Policy | PolicyGrid]] = {
     make.__name__: make
     for make in (
         dynlin_ucb, dynlin_ucb_tight, dynlin_ucb_adaptive, lin_ucb, d_lin_ucb, exp3, batch_exp3, ar2, ucb1,
-        thompson_sampling, explore_then_commit, ar_ucb,
+        thompson_sampling, explore_then_commit, ar_ucb, larl,
         constant, expert, clairvoyant, myopic, planned,
     )
 }  # fmt: skip

@@ -1,6 +1,7 @@
 """Beyond the paper: `dynlin_ucb_adaptive`, which is given nothing, beside policies that are.
 
-On the paper's problems, on one made for AR-UCB, and on the random family of `experiments.family`.
+On the paper's problems, on those that AR-UCB and LARL were made for, and on the random family of
+`experiments.family`.
 """
 
 from collections.abc import Sequence
@@ -13,15 +14,18 @@ from tqdm.auto import tqdm
 from dlbjax.engine.simulate import simulate
 from dlbjax.experiments.family import family, traits
 from dlbjax.experiments.tightness import enlarged
+from dlbjax.model.actions import finite
 from dlbjax.model.bounds import Bounds
 from dlbjax.model.problem import Problem
 from dlbjax.model.problems import autoregressive, real_world, synthetic
+from dlbjax.model.system import System
 from dlbjax.policies import (
     ar_ucb,
     dynlin_ucb,
     dynlin_ucb_adaptive,
     dynlin_ucb_tight,
     explore_then_commit,
+    larl,
     thompson_sampling,
 )  # fmt: skip
 from dlbjax.policies.base import Policy, PolicyGrid
@@ -40,13 +44,31 @@ GIVEN = {
     "Explore T^⅔, commit": "T, how many lags",
     "Explore 500, commit": "how long, how many lags",
     "AR-UCB": "order, σ, bound on rewards, T",
+    "LARL": "how many lags",
 }
 RATES, COEFFICIENTS = (0.5, 0.45, 0.3, 0.1), (0.4, 0.2)  # of the autoregression
+
+
+def latent_autoregressive() -> Problem:
+    """The vertices' rewards RATES, all moved by one autoregression that no action moves."""
+    n, d = len(COEFFICIENTS), len(RATES)
+    A = np.vstack([COEFFICIENTS, np.eye(n - 1, n)])
+    newest = np.eye(n)[0]
+    system = System(A, np.zeros((n, d)), newest, RATES, state_noise=0.1 * newest, reward_noise=0.1)
+    return Problem(system, finite(np.eye(d)))
+
+
 PROBLEMS = {
     "synthetic, σ = 0.01": lambda: synthetic(0.01),
     "real-world, σ = 0.01": lambda: real_world(0.01),
     "synthetic, σ = 0.1": lambda: synthetic(0.1),
     "autoregressive, σ = 0.1": lambda: autoregressive(RATES, COEFFICIENTS, 0.1),
+    "latent autoregressive, σ = 0.1": latent_autoregressive,
+}
+# Policies that run on the problem they were made for only.
+MADE_FOR = {
+    "AR-UCB": "autoregressive, σ = 0.1",
+    "LARL": "latent autoregressive, σ = 0.1",
 }
 BASELINE = 50.0
 # A gap counts as resolvable where it exceeds this many standard errors of a mean over the horizon, times
@@ -55,15 +77,14 @@ CLEAR = 10.0
 
 
 def on_problems(horizon: int = 1_000_000, seeds: int = 50, **options: Any) -> Results:
-    """All policies on the paper's problems and on an autoregression, as "policy: problem"."""
+    """All policies on the paper's problems and on two autoregressions, as "policy: problem"."""
     found = {}
     for name, make in PROBLEMS.items():
         problem = make()
         policies = _policies(problem)
-        if name.startswith("autoregressive"):
-            policies["AR-UCB"] = ar_ucb(
-                len(COEFFICIENTS), max(RATES), problem.system.state_noise[0, 0] ** 0.5
-            )
+        sigma = problem.system.state_noise[0, 0] ** 0.5
+        own = {"AR-UCB": ar_ucb(len(COEFFICIENTS), max(RATES), sigma), "LARL": larl(1)}
+        policies |= {policy: own[policy] for policy in own if MADE_FOR[policy] == name}
         results = simulate(problem, policies, horizon, seeds, **options)
         found.update({f"{policy}: {name}": result for policy, result in results.items()})
     return Results(found)

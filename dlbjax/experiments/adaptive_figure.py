@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from dlbjax.experiments.adaptive import GIVEN, OURS, PAPER, PROBLEMS, TIGHT, plain
+from dlbjax.experiments.adaptive import GIVEN, MADE_FOR, OURS, PAPER, PROBLEMS, TIGHT, plain
 from dlbjax.results import plot
 from dlbjax.results.result import Results
 
@@ -12,20 +12,20 @@ from dlbjax.results.result import Results
 def adaptive_figure(on_problems: Results, on_family: Results) -> Figure:
     """Plot regret on single problems, its distribution over random systems, and ours against others'."""
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(14, 4.6), layout="constrained")
-    colours = dict(zip(GIVEN, plot.COLOURS * 2, strict=False))
+    colours = dict(zip(GIVEN, [*plot.COLOURS, "#7F3B08"], strict=True))
     first, single = next(iter(on_family.values())), next(iter(on_problems.values()))
 
     for policy, colour in colours.items():
         found = {i: on_problems.get(f"{policy}: {name}") for i, name in enumerate(PROBLEMS)}
         final = {i: r.expected_regret[:, -1].mean() for i, r in found.items() if r is not None}
-        left.plot(list(final), list(final.values()), "o", color=colour, label=policy, ms=6)
+        marker = "D" if policy in MADE_FOR else "o"
+        left.plot(list(final), list(final.values()), marker, color=colour, label=policy, ms=6)
     left.set(
         yscale="log", title=f"Single problems, {single.rounds[-1]:,} rounds",
         ylabel="Mean expected regret (units of reward)", xlim=(-0.5, len(PROBLEMS) - 0.5),
     )  # fmt: skip
-    left.set_xticks(
-        range(len(PROBLEMS)), [name.replace(", ", "\n") for name in PROBLEMS], fontsize="small"
-    )
+    names = [name.replace("latent ", "latent\n").replace(", ", "\n") for name in PROBLEMS]
+    left.set_xticks(range(len(PROBLEMS)), names, fontsize="small")
 
     count = plain(len(first.seeds))
     means = {

@@ -25,7 +25,7 @@ WORST = 10
 def everything(on_problems: Results, on_family: Results) -> str:
     """All tables, from what `adaptive.on_problems` and `adaptive.on_family` return."""
     parts = {
-        "On problems of the paper, and one for AR-UCB": single(on_problems),
+        "On problems of the paper, and those of AR-UCB and LARL": single(on_problems),
         "On random systems": distribution(on_family),
         "Where it is worst": worst(on_family),
         "Time": tables.timing(on_family),

@@ -13,6 +13,7 @@ from dlbjax.policies.epochs import Epochs
 from dlbjax.policies.exp3 import exp3
 from dlbjax.policies.expert import expert
 from dlbjax.policies.explore_then_commit import explore_then_commit
+from dlbjax.policies.larl import larl
 from dlbjax.policies.lin_ucb import lin_ucb
 from dlbjax.policies.planned import planned
 from dlbjax.policies.thompson_sampling import thompson_sampling
@@ -37,6 +38,7 @@ __all__ = [
     "exp3",
     "expert",
     "explore_then_commit",
+    "larl",
     "lin_ucb",
     "myopic",
     "planned",

@@ -18,7 +18,8 @@ import numpy as np
 
 from dlbjax.common.arrays import Array, Number, real_number, whole_number
 from dlbjax.policies.base import Epoch, Feedback, Policy, Schedule
-from dlbjax.policies.small import first_best, matvec, one_hot, total
+from dlbjax.policies.per_arm import PerArm
+from dlbjax.policies.small import first_best, one_hot
 
 
 class Params(NamedTuple):
@@ -34,8 +35,7 @@ class Params(NamedTuple):
 class State(NamedTuple):
     """A regression for every arm, and the rewards it is on."""
 
-    covariance: Array  # (K, k+1, k+1) V(a)⁻¹
-    coefficients: Array  # (K, k+1)
+    arms: PerArm
     growth: Array  # (K,) log(det V(a)/λ^{k+1})
     context: Array  # (k+1,) z = (1, and the last k rewards)
     action: Array  # the arm of the last round, whose reward is yet to come; −1 before the first
@@ -44,34 +44,26 @@ class State(NamedTuple):
 def init(params: Params, vertices: Array, key: Array) -> State:
     """V(a) ← λI; no rewards yet."""
     K, z = len(vertices), params.start.astype(vertices.dtype)
-    covariance = jnp.tile(jnp.eye(len(z), dtype=z.dtype)[None] / params.lam, (K, 1, 1))
-    zeros = jnp.zeros((K, len(z)), z.dtype)
-    return State(covariance, zeros, zeros[:, 0], z, jnp.full((), -1, jnp.int32))
+    arms = PerArm.start(params.lam, K, z)
+    return State(arms, jnp.zeros(K, z.dtype), z, jnp.full((), -1, jnp.int32))
 
 
 def act(params: Params, vertices: Array, state: State, epoch: Epoch) -> Array:
     """argmax ⟨γ̂(a), z⟩ + β(a)‖z‖_{V(a)⁻¹}."""
-    z = state.context
     beta = params.offset + params.sigma * jnp.sqrt(params.log_odds + state.growth)
-    across = total(jnp.moveaxis(state.covariance, 1, 0) * z[:, None, None])  # (K, k+1)
-    width = jnp.sqrt(matvec(across, z))
-    return first_best(matvec(state.coefficients, z) + beta * width)
+    estimate, square = state.arms.predict(state.context)
+    return first_best(estimate + beta * jnp.sqrt(square))
 
 
 def update(params: Params, state: State, feedback: Feedback) -> State:
     """Credit the reward to the arm before: in `problems.autoregressive` that is the one it shows."""
     z, y = state.context, feedback.last
     credited = one_hot(state.action, len(state.growth)).astype(y.dtype)
-    across = total(jnp.moveaxis(state.covariance, 1, 0) * z[:, None, None])  # (K, k+1)
-    leverage = matvec(across, z)
-    gain = (credited / (1 + leverage))[:, None] * across
-    error = y - matvec(state.coefficients, z)
-    context = jnp.concatenate([z[:1], y[None], z[1:-1]])
+    _, square = state.arms.predict(z)
     return State(
-        covariance=state.covariance - gain[:, :, None] * across[:, None, :],
-        coefficients=state.coefficients + gain * error[:, None],
-        growth=state.growth + credited * jnp.log1p(leverage),
-        context=context,
+        arms=state.arms.observe(z, y, state.action),
+        growth=state.growth + credited * jnp.log1p(square),
+        context=jnp.concatenate([z[:1], y[None], z[1:-1]]),
         action=feedback.action,
     )
 

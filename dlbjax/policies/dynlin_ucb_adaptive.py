@@ -22,7 +22,7 @@ import numpy as np
 from dlbjax.common.arrays import Array, Number, real_number
 from dlbjax.policies.base import Epoch, Feedback, Policy, Schedule
 from dlbjax.policies.epochs import LONGEST, Epochs
-from dlbjax.policies.small import dot, first_of, largest, matvec, one_hot, outer
+from dlbjax.policies.small import first_of, largest, one_hot, outer, products
 
 GROWTH, FACTOR = 0.35, 3.0  # c, and the epoch at which a phase ends over that of the one before
 UNDETERMINED = 100.0  # squared width from which on a vertex counts as unknown; one look gives 1
@@ -82,7 +82,6 @@ class State(NamedTuple):
     action: Array  # vertex of the last epoch, −1 before the first
     origin: Array  # the first reward that was learnt; rewards are counted from it
     drift: Array  # Σ of (last reward − mean of the others)² over the epochs
-    epochs: Array  # how many there were
 
 
 def features(vectors: Array, vertices: Array) -> Array:
@@ -92,14 +91,13 @@ def features(vectors: Array, vertices: Array) -> Array:
     return jnp.concatenate([jnp.ones_like(z[..., :1]), z], axis=-1)
 
 
-def start(params: Params, coefficients: Array, vertices: Array) -> Regression:
+def start(params: Params, coefficients: Array, estimate: Array) -> Regression:
     """A regression without data, whose prior, of weight λ, is centred at given coefficients.
 
     λ is 10⁻⁴ of one observation; in float32 10⁻², so that V⁻¹ survives the subtractions to come.
     """
-    lam = 1e-4 if vertices.dtype == jnp.float64 else 1e-2
-    zero = jnp.zeros((), vertices.dtype)
-    estimate = matvec(features(vertices, vertices), coefficients)
+    lam = 1e-4 if estimate.dtype == jnp.float64 else 1e-2
+    zero = jnp.zeros((), estimate.dtype)
     return Regression(
         params.covariance / lam, coefficients, estimate, params.width / lam, zero, zero
     )
@@ -107,44 +105,45 @@ def start(params: Params, coefficients: Array, vertices: Array) -> Regression:
 
 def init(params: Params, vertices: Array, key: Array) -> State:
     """Nothing observed."""
-    zero = jnp.zeros((), vertices.dtype)
-    empty = start(params, jnp.zeros(vertices.shape[1] + 1, vertices.dtype), vertices)
-    return State(empty, empty, jnp.full((), -1, jnp.int32), zero, zero, zero)
+    zero, (K, d) = jnp.zeros((), vertices.dtype), vertices.shape
+    empty = start(params, jnp.zeros(d + 1, zero.dtype), jnp.zeros(K, zero.dtype))
+    return State(empty, empty, jnp.full((), -1, jnp.int32), zero, zero)
 
 
 def observe(past: Regression, all_f: Array, f: Array, y: Array, weight: Array) -> Regression:
     """V ← V + w f fᵀ, and ĥ, the vertices' estimates and widths after it."""
-    direction = matvec(past.covariance, f)
-    leverage = jnp.maximum(dot(f, direction), 0)
+    # Reductions and divisions, because XLA computes anything else anew for everything that uses it.
+    direction = jnp.sum(past.covariance * f[:, None], axis=0)
+    leverage = jnp.maximum(jnp.sum(f * direction), 0)
     gain = weight / (1 + weight * leverage)
-    error = y - dot(f, past.coefficients)
-    across = matvec(all_f, direction)
+    error = y - jnp.sum(f * past.coefficients)
+    push = error / (1 / weight + leverage)
+    across = products(all_f, direction)
     # An observation of what was undetermined fits exactly: it says nothing about the noise.
     checks = leverage < UNDETERMINED
     return Regression(
         covariance=past.covariance - gain * outer(direction, direction),
-        coefficients=past.coefficients + gain * error * direction,
-        estimate=past.estimate + gain * error * across,
+        coefficients=past.coefficients + push * direction,
+        estimate=past.estimate + push * across,
         width=jnp.maximum(past.width - gain * across**2, 0),
-        squares=past.squares + jnp.where(checks, gain * error**2, 0),
+        squares=past.squares + jnp.where(checks, push * error, 0),
         freedom=past.freedom + checks.astype(y.dtype),
     )
 
 
-def noise(state: State) -> Array:
+def noise(state: State, epochs: Array) -> Array:
     """s², the variance of a reward, as if one residual had been the epochs' typical drift."""
-    drift = state.drift / jnp.maximum(state.epochs, 1)
+    drift = state.drift / jnp.maximum(epochs, 1).astype(state.drift.dtype)
     return (state.window.squares + drift) / (state.window.freedom + 1)
 
 
 def act(params: Params, vertices: Array, state: State, epoch: Epoch) -> Array:
     """The vertex with the largest index, unless the last one still may be best or some are unknown."""
     estimate, width = state.window.estimate, state.window.width
-    unknown = width > UNDETERMINED
-    bonus = jnp.sqrt(noise(state) * epoch.plan.spread * jnp.minimum(width, UNDETERMINED))
+    bonus = jnp.sqrt(noise(state, epoch.index - 1) * epoch.plan.spread * width)
     index = estimate + bonus * jnp.where(one_hot(state.action, len(width)), 1 + INERTIA, 1)
-    chosen = _best(jnp.where(unknown, -jnp.inf, index))
-    return jnp.where(jnp.any(unknown), _best(jnp.where(unknown, estimate, -jnp.inf)), chosen)
+    of_unknown = jnp.where(width > UNDETERMINED, estimate, -jnp.inf)
+    return _best(jnp.where(jnp.max(width) > UNDETERMINED, of_unknown, index))
 
 
 def _best(values: Array) -> Array:
@@ -162,22 +161,20 @@ def update(params: Params, state: State, feedback: Feedback) -> State:
     stayed = feedback.action == state.action
     mean, others = feedback.total / length, (feedback.total - feedback.last) / (length - 1)
     y = jnp.where(stayed, mean, feedback.last)
-    origin = jnp.where(state.epochs == 0, y, state.origin)
+    origin = jnp.where(state.action < 0, y, state.origin)
     learn = (
         features(vertices, vertices), features(feedback.vector, vertices), y - origin,
         jnp.where(stayed, length, 1),
     )  # fmt: skip
     window, phase = observe(state.window, *learn), observe(state.phase, *learn)
-    empty = start(params, window.coefficients, vertices)
+    empty = start(params, window.coefficients, window.estimate)
     window, phase = jax.tree.map(
         lambda after, before: jnp.where(feedback.plan.forget > 0, after, before),
         (phase, empty),
         (window, phase),
     )
-    return State(
-        window, phase, feedback.action, origin,
-        state.drift + (feedback.last - others) ** 2, state.epochs + 1,
-    )  # fmt: skip
+    drift = state.drift + (feedback.last - others) ** 2
+    return State(window, phase, feedback.action, origin, drift)
 
 
 def dynlin_ucb_adaptive(growth: Number = GROWTH, factor: Number = FACTOR) -> Policy:
@@ -194,8 +191,8 @@ def dynlin_ucb_adaptive(growth: Number = GROWTH, factor: Number = FACTOR) -> Pol
     precise and may be far from settled.
 
     On the paper's problems its mean regret after 10⁶ rounds is less than a hundredth of that of the paper's
-    DynLin-UCB. That of `dynlin_ucb_tight` with exact bounds is half of it on the synthetic problem, four
-    times as large on the real-world one. What is proven and what is only measured: notebooks/adaptive.md.
+    DynLin-UCB. That of `dynlin_ucb_tight` with exact bounds is half of it on the synthetic problem, nearly
+    five times as large on the real-world one. What is proven and what is measured: notebooks/adaptive.md.
 
     Note:
       In float32 the prior weighs more, 10⁻² of an observation, and V⁻¹ loses digits: on the synthetic problem

@@ -121,8 +121,8 @@ def dynlin_ucb_tight(
 
     Args:
       bounds: bounds on the problem; see `Bounds.of`.
-      lam: ridge parameter λ > 0, U²/100 by default. Small is best: it costs c̄₂√λ, and a bias no longer
-        grows with 1/√λ.
+      lam: ridge parameter λ > 0, by default a hundredth of the largest ‖u‖² of the vertices. Small is best:
+        it costs c̄₂√λ, and a bias no longer grows with 1/√λ.
       delta: confidence δ, 1/T by default.
       extra: q, further rounds of every epoch. By default ⌈log 20/log(1/ρ̄)⌉, at least 1: after them a
         transient is down to a twentieth.
@@ -145,14 +145,14 @@ def dynlin_ucb_tight(
         bounds: Bounds, lam: Number | None, delta: Number | None, extra: Number | None,
         x1: Number | None,
     ) -> Policy:  # fmt: skip
-        lam = bounds.U**2 / 100 if lam is None else lam
         ridge.check(bounds, lam, delta)
         q = max(1, settling_rounds(float(bounds.rho), 20)) if extra is None else extra
         q = min(whole_number("extra", q, at_least=0), LONGEST // 2)
         start = bounds.X if x1 is None else real_number("x1", x1, at_least=0.0)
 
         def prepare(horizon: int, vertices: np.ndarray) -> Schedule:
-            λ, δ = ridge.defaults(lam, delta, horizon)
+            longest = np.max(np.sum(vertices**2, axis=1)) or 1.0
+            λ, δ = ridge.defaults(longest / 100 if lam is None else lam, delta, horizon)
             return Schedule(
                 epochs=epoch_lengths(bounds.rho, horizon, q),
                 params=Params(

@@ -4,9 +4,11 @@
     then play argmax ⟨Σ_s ĥ^{s}, u⟩ to the end
 
 After `Explore-then-Commit for Nonstationary Linear Bandits with Latent Dynamics
-<https://arxiv.org/abs/2510.16208>`_ (Choi et al., 2025), of which the abstract was read: there rewards are
-bilinear in state and action, exploration is by random signs, and the committed sequence solves a quadratic
-program. Where rewards are linear in the state, as here, one vertex played forever is the best sequence.
+<https://arxiv.org/abs/2510.16208>`_ (Choi et al., 2025), Algorithm 1: H rounds of random signs, least squares
+on the last L actions, then the sequence that would be best if the estimates were right. Departures, because
+there rewards are bilinear in state and action and here they are linear: the regressors are the actions
+themselves, lag 0 among them, in place of products of two; random vertices take the place of random signs; and
+the best sequence, there a quadratic program, is one vertex played to the end.
 """
 
 from typing import NamedTuple
@@ -64,7 +66,8 @@ def explore_then_commit(explore: int | None = None, lags: int = 13) -> Policy:
 
     Args:
       explore: N, rounds of exploration; ⌈T^{2/3}⌉ by default, the order for which the paper has its rate.
-      lags: L, how many actions a reward is taken to depend on.
+      lags: L, how many actions a reward is taken to depend on; of the order of log T in the paper, which
+        gives no constant.
 
     References:
       Choi, Sattar, Jedra, Fazel, Dean, `Explore-then-Commit for Nonstationary Linear Bandits with Latent

@@ -283,7 +283,11 @@ def test_run_prints_json(capsys):
 
 @pytest.mark.parametrize("name", specs.POLICIES)
 def test_run_knows_every_policy(name, capsys):
-    arguments = {"constant": ":action=[1,0.5,0]", "ar_ucb": ":order=1,m=1,sigma=0.1"}
+    arguments = {
+        "constant": ":action=[1,0.5,0]",
+        "ar_ucb": ":order=1,m=1,sigma=0.1",
+        "larl": ":lags=1",
+    }
     spec = name + arguments.get(name, "")
     assert main(["run", "synthetic", "--policy", spec, "--horizon", "100", "--seeds", "2"]) == 0
     *numbers, label = capsys.readouterr().out.splitlines()[2].split(maxsplit=6)

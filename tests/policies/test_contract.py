@@ -78,6 +78,7 @@ POLICIES = {
     "ar2": lambda p: dlb.ar2(dlb.Bounds.of(p, 0.7)),
     "ar2, restarts": lambda p: dlb.ar2(dlb.Bounds.of(p, 0.7), epoch=25),
     "ar_ucb": lambda p: dlb.ar_ucb(2, 1.0, 0.2),
+    "larl": lambda p: dlb.larl(1, alpha=0.1),
     "explore_then_commit": lambda p: dlb.explore_then_commit(30, lags=3),
     "explore_then_commit, defaults": lambda p: dlb.explore_then_commit(),
     "thompson_sampling": lambda p: dlb.thompson_sampling(dlb.Bounds.of(p, 0.7)),

@@ -208,3 +208,22 @@ def test_a_grid_of_them():
     policy = dlb.dynlin_ucb_tight(dlb.Bounds.of(problem), lam=[0.01, 1.0], extra=[1, 2])
     result = dlb.simulate(problem, policy, 300, 2)
     assert result.expected_regret.shape[:3] == (2, 2, 2)
+
+
+def test_default_lam_is_of_the_vertices_not_of_the_bound_on_them():
+    problem = dlb.problems.real_world()
+    bounds = dlb.Bounds.of(problem)
+    longest = max(np.linalg.norm(problem.actions.vertices, axis=1))
+    for given in (bounds, bounds.replace(U=3 * bounds.U)):
+        result = dlb.simulate(problem, dlb.dynlin_ucb_tight(given), horizon=10, seeds=1)
+        np.testing.assert_allclose(
+            result.config["policies"][0]["lam"], longest**2 / 100, rtol=1e-12
+        )
+
+
+def test_runs_where_the_only_vertex_is_zero():
+    system = dlb.problems.synthetic().system
+    problem = dlb.Problem(system, dlb.actions.finite([[0.0, 0.0, 0.0]]))
+    bounds = dlb.Bounds.of(problem).replace(U=1.0)
+    result = dlb.simulate(problem, dlb.dynlin_ucb_tight(bounds), horizon=10, seeds=1)
+    np.testing.assert_array_equal(result.expected_regret, 0)

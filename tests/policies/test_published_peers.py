@@ -117,6 +117,40 @@ def test_ar_ucb(order):
     assert len(np.unique(played)) == 3
 
 
+@pytest.mark.parametrize(("lags", "alpha", "lam"), [(1, 1.0, 1.0), (2, 0.1, 0.5)])
+def test_larl(lags, alpha, lam):
+    problem = dlb.problems.autoregressive([0.2, 0.5, 0.4], [0.4, 0.1, -0.2], sigma=0.1)
+    T, model = 150, model_of(problem)
+    K = len(model.vertices)
+
+    def loop(seed, eps, eta):
+        random, x, actions, rewards, contexts = uniforms_of(seed, T), model.x1, [], [], []
+        for t in range(T):
+            chosen, z = min(int(random[t] * K), K - 1), None
+            if t >= lags:
+                one = np.eye(K)[
+                    actions[-lags:]
+                ]  # oldest first: the order of coefficients is no matter
+                z = np.r_[(np.array(rewards[-lags:])[:, None] * one).ravel(), one.ravel(), 1.0]
+                index = np.zeros(K)
+                for a in range(K):
+                    past = [s for s in range(lags, t) if actions[s] == a]
+                    Z, y = np.array([contexts[s] for s in past]), np.array(rewards)[past]
+                    V = lam * np.eye(len(z)) + (Z.T @ Z if past else 0)
+                    b = Z.T @ y if past else np.zeros(len(z))
+                    width = np.sqrt(z @ np.linalg.solve(V, z))
+                    index[a] = np.linalg.solve(V, b) @ z + alpha * width
+                chosen = first_best(index)
+            y, x = play(model, x, model.vertices[chosen], eps[t], eta[t])
+            actions.append(chosen)
+            rewards.append(y)
+            contexts.append(z)
+        return Run(np.array(actions), np.array(rewards), np.zeros(0))
+
+    played = assert_agrees(problem, dlb.larl(lags, alpha, lam), noise_for(problem, 2, T), loop)
+    assert len(np.unique(played)) == K
+
+
 @pytest.mark.parametrize(
     ("make", "name"),
     [
@@ -125,6 +159,10 @@ def test_ar_ucb(order):
         (lambda: dlb.ar_ucb(0, 1.0, 0.1), "order"),
         (lambda: dlb.ar_ucb(1, -1.0, 0.1), "m must"),
         (lambda: dlb.ar_ucb(1, 1.0, 0.1, delta=1.0), "delta"),
+        (lambda: dlb.larl(0), "lags"),
+        (lambda: dlb.simulate(dlb.problems.synthetic(), dlb.larl(9), 10, seeds=1), "lags=9"),
+        (lambda: dlb.larl(1, alpha=-1.0), "alpha"),
+        (lambda: dlb.larl(1, lam=0.0), "lam"),
     ],
 )
 def test_rejects_by_name(make, name):
