@@ -19,7 +19,10 @@ from functools import cache
 from pathlib import Path
 from types import FunctionType, ModuleType
 
+import jax
 import jax.numpy as jnp
+import matplotlib
+import matplotlib.pyplot as plt
 import numpy as np
 
 import dlbjax as dlb
@@ -104,8 +107,8 @@ VALID = {
     "store": FOLDER / "runs.zarr", "path": FOLDER / "new", "axis": "x", "parts": {1: RESULT, 2: RESULT},
     "matrix": MATRIX, "vector": VECTOR, "one": VECTOR, "other": VECTOR, "shared": MATRIX, "vectors": MATRIX,
     "probabilities": VECTOR / 3, "uniform": 0.5 * VECTOR[0], "flags": VECTOR > 0, "index": jnp.arange(3)[0],
-    "term": VECTOR, "lag": 1, "field": "A", "model": model(), "fit": fit(), "log": dlb.campaign.read_log(
-        table(), ["a", "b"], "y"),
+    "term": VECTOR, "series": store().series()[0], "lag": 1, "field": "A", "model": model(), "fit": fit(),
+    "log": dlb.campaign.read_log(table(), ["a", "b"], "y"),
 }  # fmt: skip
 OWN = {
     "average_reward": {"actions": [0, 1]}, "predicted_rewards": {"actions": [0, 1]},
@@ -118,7 +121,8 @@ OWN = {
     "validate": {"problems": PAIR, "tuned": dlb.sensitivity.Tuned(1.0, 0.5, 0, 0.5, 20, {}), "seeds": 2},
     "hard_instance": {"d": 2, "horizon": 1000}, "budget": {"high": [1.0, 1.0]},
     "budget_constraints": {"high": [1.0, 1.0]},
-    "regret_slope": {"seeds": 4}, "relaxed_gradient": {"seeds": 2},
+    "check_gradient": {"seeds": 4, "relaxed_seeds": 2}, "regret_slope": {"seeds": 4},
+    "relaxed_gradient": {"seeds": 2},
     "smoothed_gradient": {"seeds": 4, "at": lambda x: (PROBLEM, POLICY), "values": [0.5]},
     "Policy": {"init": POLICY.init, "act": POLICY.act, "update": POLICY.update},
     "PolicyGrid": {"axes": {"x": np.ones(1)}, "policies": [POLICY]},
@@ -133,7 +137,6 @@ OWN = {
     "read_model": {"path": saved("model.json")}, "read_log": {
         "path": table(), "actions": ["a", "b"], "reward": "y"},
     "Store": {"path": store().path}, "Store.drop": {"problem": "problem", "policy": "policy"},
-    "Store.make": {"path": FOLDER / "runs.zarr"},
     "Agent.tell": {"reward": 0.5}, "matmul": {"one": MATRIX, "other": MATRIX},
     "Sum.of": {"value": VECTOR},
 }  # fmt: skip
@@ -206,6 +209,14 @@ def unclear(error):
     return not str(error) or not isinstance(error, CLEAR + ours * CLEAR_IF_OURS)
 
 
+COMPILING = []  # seconds of the events of JAX in a call
+
+
+def on_event(event, seconds, **_):
+    if event.startswith("/jax/core/compile"):
+        COMPILING.append(seconds)
+
+
 class Hangs(BaseException):
     """Raised in a call that takes too long."""
 
@@ -215,33 +226,43 @@ def on_alarm(*_):
 
 
 def attempt(function, arguments):
-    """Kind of trouble, or None; and the seconds until the arguments were rejected."""
-    began = time.perf_counter()
+    """Kind of trouble, or None; and the seconds it took, without those of compiling for other shapes."""
+    COMPILING.clear()
+    began, trouble = time.perf_counter(), None
     try:
         signal.alarm(20)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             function(**arguments)
-        return None, 0.0  # what is accepted may compile for other shapes
     except Hangs:
         trouble = "takes over 20 s"
     except Exception as error:
         trouble = f"{type(error).__name__}: {error!s:.120}" if unclear(error) else None
     finally:
         signal.alarm(0)
-    return trouble, time.perf_counter() - began
+        plt.close("all")
+    return trouble, time.perf_counter() - began - sum(COMPILING)
+
+
+def peak():
+    """Most memory that this process had, in GB; getrusage may count the process that started this one."""
+    status = Path("/proc/self/status").read_text()
+    return int(re.search(r"VmHWM:\s*(\d+)", status)[1]) / 1e6
 
 
 def main(share, shares, most):
     """Try every `shares`-th function; at most so many wrong values of each of its parameters."""
     resource.setrlimit(resource.RLIMIT_AS, (8 * 2**30, 8 * 2**30))
+    matplotlib.use("Agg")
     os.chdir(FOLDER)
     signal.signal(signal.SIGALRM, on_alarm)
-    bad, calls, unknown, slowest = [], 0, [], (0.0, "")
+    jax.monitoring.register_event_duration_secs_listener(on_event)
+    bad, calls, unknown, slowest, largest = [], 0, [], (0.0, ""), (0.0, "")
     functions = sorted(public(dlb), key=lambda pair: pair[0])
     for place, (name, function) in enumerate(functions):
         if place % shares != share:
             continue
+        jax.clear_caches()  # a function does not answer for what others compiled
         arguments = base(function)
         try:
             function(**arguments)  # compiles
@@ -257,12 +278,17 @@ def main(share, shares, most):
                 calls += 1
                 text = f"{name}({parameter}={wrong!r:.60})"
                 slowest = max(slowest, (seconds, text))
+                if (memory := peak()) > largest[0]:
+                    largest = (memory, text)
                 if trouble:
                     bad.append(f"{text}: {trouble}")
-    # Not getrusage, which may count the process this one was started from.
-    status = Path("/proc/self/status").read_text()
-    memory = int(re.search(r"VmHWM:\s*(\d+)", status)[1]) / 1e6  # GB
-    report = {"calls": calls, "bad": bad, "slowest": slowest, "memory": memory, "unknown": unknown}
+    report = {
+        "calls": calls,
+        "bad": bad,
+        "slowest": slowest,
+        "largest": largest,
+        "unknown": unknown,
+    }
     print("\n" + json.dumps(report))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dlbjax.common.archive import in_one_line, read_archive, write_archive
-from dlbjax.common.arrays import fits, shape_in_words, whole_number
+from dlbjax.common.arrays import fits, real_array, shape_in_words, short, whole_number
 from dlbjax.common.files import as_path
 from dlbjax.results import text
 
@@ -102,13 +102,16 @@ class Result:
         25.694
         """
         regret = self.regret(kind)
+        levels = real_array("quantiles", quantiles, (None,))
+        if np.any((levels < 0) | (levels > 1)):
+            raise ValueError(f"quantiles must lie between 0 and 1; got {short(quantiles)}")
         runs = regret.shape[-2]
         std = regret.std(axis=-2, ddof=1) if runs > 1 else np.full_like(regret[..., 0, :], np.nan)
         return Summary(
             mean=regret.mean(axis=-2),
             std=std,
             standard_error=std / np.sqrt(runs),
-            quantiles=np.quantile(regret, quantiles, axis=-2),
+            quantiles=np.quantile(regret, levels, axis=-2),
         )
 
     def labels(self, name: str | None = None) -> list[str]:
