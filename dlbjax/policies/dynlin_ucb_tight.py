@@ -152,7 +152,7 @@ def dynlin_ucb_tight(
         start = bounds.X if x1 is None else real_number("x1", x1, at_least=0.0)
 
         def prepare(horizon: int, vertices: np.ndarray) -> Schedule:
-            λ, δ = ridge.defaults(lam, delta, horizon)
+            λ, δ = ridge.defaults(lam, delta, horizon, vertices)
             return Schedule(
                 epochs=epoch_lengths(bounds.rho, horizon, q),
                 params=Params(
