@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-_MOST = 32  # programs of a function
+_MOST = 128  # programs of a function: an experiment goes through dozens of shapes again and again
 
 
 def compiled(
