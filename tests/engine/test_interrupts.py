@@ -107,7 +107,7 @@ def test_handlers_of_others_and_other_threads_are_left_alone():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("times", [6, pytest.param(100, marks=pytest.mark.evidence)])
+@pytest.mark.parametrize("times", [4, pytest.param(100, marks=pytest.mark.evidence)])
 def test_ctrl_c_is_honoured_every_time_and_soon(times, tmp_path):
     """At random moments of a call: while it compiles, computes and writes a checkpoint."""
     rng, waits = np.random.default_rng(times), []
