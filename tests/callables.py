@@ -1,7 +1,7 @@
-"""Calls of every public function with one wrong argument: run as a program, it tries a share of them.
+"""Calls of every public callable with one wrong argument: run as a program, it tries a share of them.
 
-Everything is found by walking `dlbjax`; a function that is new is tried, too, as soon as `VALID` has a value
-for its parameters. Prints one line of JSON.
+Functions, classes and methods are found by walking `dlbjax`, so that a new one is tried, too; it is reported
+as unknown until `VALID` has values with which a call succeeds. Prints one line of JSON.
 """
 
 import inspect
@@ -15,9 +15,14 @@ import tempfile
 import time
 import traceback
 import warnings
+from functools import cache
 from pathlib import Path
 from types import FunctionType, ModuleType
 
+import jax
+import jax.numpy as jnp
+import matplotlib
+import matplotlib.pyplot as plt
 import numpy as np
 
 import dlbjax as dlb
@@ -28,7 +33,64 @@ BOUNDS = dlb.Bounds.of(PROBLEM)
 POLICY = dlb.myopic(PROBLEM)
 RNG = np.random.default_rng(0)
 FOLDER = Path(tempfile.mkdtemp())
+PAIR = dlb.sensitivity.random_problems(2, n=1, d=2)
+RESULT = dlb.simulate(PROBLEM, POLICY, 20, 2)
+MATRIX, VECTOR = jnp.eye(3), jnp.ones(3)
 
+
+@cache
+def table():
+    """A file of spend and rewards."""
+    rows = RNG.uniform(size=(120, 3)).round(3)
+    lines = ["a,b,y", *(",".join(map(str, row)) for row in rows.tolist())]
+    (FOLDER / "log.csv").write_text("\n".join(lines))
+    return FOLDER / "log.csv"
+
+
+@cache
+def fit():
+    return dlb.identify(RNG.uniform(size=(60, 2)), RNG.normal(size=60), order=1)
+
+
+@cache
+def model():
+    log = dlb.campaign.read_log(table(), ["a", "b"], "y")
+    return dlb.campaign.Model.of(dlb.identify(log.actions, log.rewards, order=1), log)
+
+
+def agent():
+    made = dlb.Agent(POLICY, PROBLEM.actions, 20)
+    made.ask()
+    return made
+
+
+@cache
+def store():
+    return dlb.sweep(PROBLEM, POLICY, 20, 2, FOLDER / "runs.zarr")
+
+
+def saved(kind):
+    """The path of a file of this kind."""
+    path = FOLDER / kind
+    if kind == "result.npz":
+        RESULT.save(path)
+    elif kind == "model.json":
+        model().save(path)
+    else:
+        content = {"system": {"A": [[0.5]], "B": [[1]], "omega": [1], "theta": [0]},
+                   "actions": {"kind": "finite", "points": [[1], [0]]}}  # fmt: skip
+        path.write_text(json.dumps(content))
+    return path
+
+
+# An object of every class that has methods.
+OBJECTS = {
+    "ActionSet": lambda: PROBLEM.actions, "Bounds": lambda: BOUNDS, "System": lambda: PROBLEM.system,
+    "Agent": agent, "Epochs": lambda: dlb.Epochs(*np.ones((2, 1), int)),
+    "Fit": fit, "Model": model, "Result": lambda: RESULT, "Results": lambda: dlb.Results(a=RESULT),
+    "Store": store, "Sum": lambda: dlb.small.Sum.of(VECTOR),
+    "Sensitivity": lambda: dlb.sensitivity.of(PROBLEM),
+}  # fmt: skip
 # Values that make a call succeed, by the name of the parameter, and by function where names clash.
 VALID = {
     "A": PROBLEM.system.A, "B": PROBLEM.system.B, "omega": PROBLEM.system.omega,
@@ -41,7 +103,12 @@ VALID = {
     "points": [[1.0, 0.0], [0.0, 1.0]], "G": [[-1, 0], [0, -1], [1, 1]], "g": [0, 0, 1], "name": "x",
     "state": np.zeros((1, 20, 3)), "reward": np.zeros((1, 20)), "alpha": 0.5, "temperature": 1.0,
     "parameters": RelaxedParameters(PROBLEM.system, 1.0), "value": 0.5, "step": 0.1, "gamma": 0.9,
-    "at": lambda x: (PROBLEM, POLICY), "values": [0.5], "width": 0.1, "directions": 4, "lags": 1,
+    "at": lambda x: (PROBLEM, POLICY), "values": VECTOR, "width": 0.1, "directions": 4, "order": 1, "m": 1.0,
+    "store": FOLDER / "runs.zarr", "path": FOLDER / "new", "axis": "x", "parts": {1: RESULT, 2: RESULT},
+    "matrix": MATRIX, "vector": VECTOR, "one": VECTOR, "other": VECTOR, "shared": MATRIX, "vectors": MATRIX,
+    "probabilities": VECTOR / 3, "uniform": 0.5 * VECTOR[0], "flags": VECTOR > 0, "index": jnp.arange(3)[0],
+    "term": VECTOR, "series": store().series()[0], "lag": 1, "lags": 1, "field": "A", "model": model(), "fit": fit(),
+    "log": dlb.campaign.read_log(table(), ["a", "b"], "y"),
 }  # fmt: skip
 OWN = {
     "average_reward": {"actions": [0, 1]}, "predicted_rewards": {"actions": [0, 1]},
@@ -50,10 +117,28 @@ OWN = {
     "log_likelihood": {"actions": np.eye(3), "rewards": np.ones(3)},
     "constant": {"action": [1.0, 0.5, 0.0]}, "polytope_prices": {"system": dlb.System(
         [[0.5]], [[1.0, 0.0]], [1.0], [0.0, 3.0])},
-    "tune": {"problems": dlb.sensitivity.random_problems(2, n=1, d=2), "steps": 2},
-    "validate": {"problems": dlb.sensitivity.random_problems(2, n=1, d=2)},
+    "tune": {"problems": PAIR, "steps": 2},
+    "validate": {"problems": PAIR, "tuned": dlb.sensitivity.Tuned(1.0, 0.5, 0, 0.5, 20, {}), "seeds": 2},
     "hard_instance": {"d": 2, "horizon": 1000}, "budget": {"high": [1.0, 1.0]},
-    "regret_slope": {"seeds": 4}, "relaxed_gradient": {"seeds": 2},
+    "budget_constraints": {"high": [1.0, 1.0]},
+    "check_gradient": {"seeds": 4, "relaxed_seeds": 2}, "regret_slope": {"seeds": 4},
+    "relaxed_gradient": {"seeds": 2},
+    "smoothed_gradient": {"seeds": 4, "at": lambda x: (PROBLEM, POLICY), "values": [0.5]},
+    "Policy": {"init": POLICY.init, "act": POLICY.act, "update": POLICY.update},
+    "PolicyGrid": {"axes": {"x": np.ones(1)}, "policies": [POLICY]},
+    "ProblemGrid": {"axes": {"x": np.ones(1)}, "problems": [PROBLEM]},
+    "ProblemGrid.of": {"make": dlb.problems.synthetic},
+    "Result": {name: getattr(RESULT, name) for name in ("rounds", "realised_regret", "expected_regret",
+                                                        "offline_regret", "seeds")},
+    "Epochs": {"lengths": np.ones(1, int), "counts": np.ones(1, int)}, "Epochs.same": {"other": dlb.Epochs(
+        *np.ones((2, 1), int))},
+    "Fit": {}, "Fit.bounds": {"actions": dlb.actions.simplex(2)},
+    "load": {"path": saved("result.npz")}, "read_problem": {"path": saved("problem.json")},
+    "read_model": {"path": saved("model.json")}, "read_log": {
+        "path": table(), "actions": ["a", "b"], "reward": "y"},
+    "Store": {"path": store().path}, "Store.drop": {"problem": "problem", "policy": "policy"},
+    "Agent.tell": {"reward": 0.5}, "matmul": {"one": MATRIX, "other": MATRIX},
+    "Sum.of": {"value": VECTOR},
 }  # fmt: skip
 WRONG = [
     None, True, -1, 0, 1, 2, 7, 10**9, 10**400, -(10**400), 0.5, 1.5, -0.1, 1e308, 1e-320, float("nan"),
@@ -63,52 +148,73 @@ WRONG = [
     lambda: 1, lambda x: x, int, iter([1]), slice(3), PROBLEM, BOUNDS, POLICY, PROBLEM.system, dlb,
     FOLDER / "missing", "/dev/zero", np.float32(0.3), np.int8(3), np.datetime64("2026-01-01"),
 ]  # fmt: skip
-CLEAR = (ValueError, TypeError, OSError, ImportError, FloatingPointError)
+CLEAR = (ValueError, OSError, ImportError, FloatingPointError)
+CLEAR_IF_OURS = (TypeError, RuntimeError)
 
 
 def public(module, prefix="dlb", seen=None):
-    """Every public callable below a module: functions, classes, and constructors of classes."""
+    """Every public callable below a module: functions, classes, and methods of `OBJECTS`."""
     seen = set() if seen is None else seen
-    for name in getattr(module, "__all__", [n for n in vars(module) if not n.startswith("_")]):
+    listed = getattr(module, "__all__", None)
+    for name in listed or [n for n in vars(module) if not n.startswith("_")]:
         found = getattr(module, name)
         if isinstance(found, ModuleType):
             if found.__name__.startswith("dlbjax") and found not in seen:
                 seen.add(found)
                 yield from public(found, f"{prefix}.{name}", seen)
-        elif (
-            isinstance(found, FunctionType | type)
-            and found.__module__.startswith("dlbjax")
-            and found not in seen
-        ):
-            seen.add(found)
-            yield f"{prefix}.{name}", found
-            if isinstance(found, type):
-                for method, made in vars(found).items():
-                    if isinstance(made, classmethod) and not method.startswith("_"):
-                        yield f"{prefix}.{name}.{method}", getattr(found, method)
+        elif isinstance(found, FunctionType | type) and found not in seen:
+            home = found.__module__
+            if home.startswith("dlbjax") if listed else home == module.__name__:
+                seen.add(found)
+                yield f"{prefix}.{name}", found
+                if isinstance(found, type):
+                    yield from methods(found, f"{prefix}.{name}")
+
+
+def methods(found, prefix):
+    """Public class methods of a class, and methods of the object that is known of it."""
+    for name, made in inspect.getmembers_static(found):
+        ours = str(getattr(made, "__module__", "")).startswith("dlbjax")
+        if name.startswith("_") or not ours:
+            continue
+        if isinstance(made, classmethod):
+            yield f"{prefix}.{name}", getattr(found, name)
+        elif isinstance(made, FunctionType):
+            yield f"{prefix}().{name}", getattr(OBJECTS[found.__name__](), name)
 
 
 def base(function):
-    """Arguments of a call that should succeed, or None if some are not known."""
+    """Arguments of a call that should succeed."""
     given = {}
-    own = OWN.get(function.__name__, {})
-    for name, parameter in inspect.signature(function).parameters.items():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            continue
-        if name in own or (parameter.default is parameter.empty and name in VALID):
-            given[name] = own.get(name, VALID.get(name))
+    own = {**OWN.get(function.__name__, {}), **OWN.get(function.__qualname__, {})}
+    for name, parameter in parameters_of(function).items():
+        if name in own:
+            given[name] = own[name]
         elif parameter.default is parameter.empty:
-            return None
+            given[name] = VALID.get(name, 1.0)
     return given
+
+
+def parameters_of(function):
+    """Parameters that can be given by name."""
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    found = inspect.signature(function).parameters if function is not dlb.Results else {}
+    return {name: parameter for name, parameter in found.items() if parameter.kind not in kinds}
 
 
 def unclear(error):
     """Whether an error says nothing about what was given."""
-    if isinstance(error, CLEAR) and str(error):
-        frames = traceback.extract_tb(error.__traceback__)
-        ours = os.path.dirname(dlb.__file__)
-        return isinstance(error, TypeError) and not frames[-1].filename.startswith((ours, __file__))
-    return True
+    last = traceback.extract_tb(error.__traceback__)[-1].filename
+    ours = last.startswith((os.path.dirname(dlb.__file__), __file__))
+    return not str(error) or not isinstance(error, CLEAR + ours * CLEAR_IF_OURS)
+
+
+COMPILING = []  # seconds of the events of JAX in a call
+
+
+def on_event(event, seconds, **_):
+    if event.startswith("/jax/core/compile"):
+        COMPILING.append(seconds)
 
 
 class Hangs(BaseException):
@@ -120,47 +226,50 @@ def on_alarm(*_):
 
 
 def attempt(function, arguments):
-    """Kind of trouble, or None; and the seconds until the arguments were rejected."""
-    began = time.perf_counter()
+    """Kind of trouble, or None; and the seconds it took, without those of compiling for other shapes."""
+    COMPILING.clear()
+    began, trouble = time.perf_counter(), None
     try:
         signal.alarm(20)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             function(**arguments)
-        return None, 0.0  # what is accepted may compile for other shapes
     except Hangs:
         trouble = "takes over 20 s"
     except Exception as error:
         trouble = f"{type(error).__name__}: {error!s:.120}" if unclear(error) else None
     finally:
         signal.alarm(0)
-    return trouble, time.perf_counter() - began
+        plt.close("all")
+    return trouble, time.perf_counter() - began - sum(COMPILING)
+
+
+def peak():
+    """Most memory that this process had, in GB; getrusage may count the process that started this one."""
+    status = Path("/proc/self/status").read_text()
+    return int(re.search(r"VmHWM:\s*(\d+)", status)[1]) / 1e6
 
 
 def main(share, shares, most):
     """Try every `shares`-th function; at most so many wrong values of each of its parameters."""
     resource.setrlimit(resource.RLIMIT_AS, (8 * 2**30, 8 * 2**30))
+    matplotlib.use("Agg")
     os.chdir(FOLDER)
     signal.signal(signal.SIGALRM, on_alarm)
-    bad, calls, tried, unknown, slowest = [], 0, [], [], (0.0, "")
+    jax.monitoring.register_event_duration_secs_listener(on_event)
+    bad, calls, unknown, slowest, largest = [], 0, [], (0.0, ""), (0.0, "")
     functions = sorted(public(dlb), key=lambda pair: pair[0])
     for place, (name, function) in enumerate(functions):
         if place % shares != share:
             continue
+        jax.clear_caches()  # a function does not answer for what others compiled
+        arguments = base(function)
         try:
-            arguments = base(function)
-        except ValueError:
-            arguments = None
-        if arguments is None:
-            unknown.append(name)
+            function(**arguments)  # compiles
+        except Exception as error:
+            unknown.append(f"{name}: {error!r:.200}")
             continue
-        tried.append(name)
-        attempt(function, arguments)  # compiles
-        parameters = inspect.signature(function).parameters
-        for parameter in parameters:
-            kind = parameters[parameter].kind
-            if kind in (kind.VAR_POSITIONAL, kind.VAR_KEYWORD):
-                continue
+        for parameter in parameters_of(function):
             for number, wrong in enumerate(WRONG):
                 if (number + place) % max(1, len(WRONG) // most):
                     continue
@@ -169,13 +278,17 @@ def main(share, shares, most):
                 calls += 1
                 text = f"{name}({parameter}={wrong!r:.60})"
                 slowest = max(slowest, (seconds, text))
+                if (memory := peak()) > largest[0]:
+                    largest = (memory, text)
                 if trouble:
                     bad.append(f"{text}: {trouble}")
-    # Not getrusage, which may count the process this one was started from.
-    status = Path("/proc/self/status").read_text()
-    memory = int(re.search(r"VmHWM:\s*(\d+)", status)[1]) / 1e6  # GB
-    report = {"calls": calls, "bad": bad, "slowest": slowest, "memory": memory, "tried": tried,
-              "unknown": unknown}  # fmt: skip
+    report = {
+        "calls": calls,
+        "bad": bad,
+        "slowest": slowest,
+        "largest": largest,
+        "unknown": unknown,
+    }
     print("\n" + json.dumps(report))
 
 

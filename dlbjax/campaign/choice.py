@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dlbjax.campaign.model import Model
-from dlbjax.common.arrays import whole_number
+from dlbjax.common.arrays import instance_of, whole_number
 from dlbjax.engine.simulate import simulate
 from dlbjax.model.bounds import Bounds
 from dlbjax.model.problem import Problem
@@ -67,6 +67,8 @@ def choose(model: Model, horizon: int, total: float | None = None, seed: int = 0
       seed: of the draws.
     """
     horizon = whole_number("horizon", horizon, at_least=1)
+    seed = whole_number("seed", seed, at_least=0)
+    instance_of("model", model, Model, "a dlbjax.campaign.Model")
     problem = model.problem(total)
     vertices = problem.actions.vertices
     draws = np.random.default_rng(seed).multivariate_normal(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dlbjax.campaign.log import Log
-from dlbjax.common.arrays import Number, real_array, real_number, short
+from dlbjax.common.arrays import Number, instance_of, real_array, real_number, short
 from dlbjax.common.files import write_atomically
 from dlbjax.identification import Fit
 from dlbjax.model.actions import ActionSet, budget
@@ -64,6 +64,8 @@ class Model:
             beyond it.
           total: most spend in a round; by default the mean of the log.
         """
+        instance_of("fit", fit, Fit, "the result of dlbjax.identify")
+        instance_of("log", log, Log, "the result of dlbjax.campaign.read_log")
         if fit.covariance is None:
             raise ValueError("the fit has no covariance; pass refine=True to identify")
         d = len(log.channels)

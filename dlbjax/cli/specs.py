@@ -5,42 +5,18 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from dlbjax import policies
 from dlbjax.common.hints import hint
 from dlbjax.model.bounds import Bounds
 from dlbjax.model.files import read_problem
 from dlbjax.model.grid import ProblemGrid
 from dlbjax.model.problem import Problem
 from dlbjax.model.problems import real_world, synthetic
-from dlbjax.policies import (
-    ar2,
-    ar_ucb,
-    batch_exp3,
-    clairvoyant,
-    constant,
-    d_lin_ucb,
-    dynlin_ucb,
-    dynlin_ucb_adaptive,
-    dynlin_ucb_tight,
-    exp3,
-    expert,
-    explore_then_commit,
-    larl,
-    lin_ucb,
-    myopic,
-    planned,
-    thompson_sampling,
-    ucb1,
-)  # fmt: skip
 from dlbjax.policies.base import Policy, PolicyGrid
 
 POLICIES: Mapping[str, Callable[..., Policy | PolicyGrid]] = {
-    make.__name__: make
-    for make in (
-        dynlin_ucb, dynlin_ucb_tight, dynlin_ucb_adaptive, lin_ucb, d_lin_ucb, exp3, batch_exp3, ar2, ucb1,
-        thompson_sampling, explore_then_commit, ar_ucb, larl,
-        constant, expert, clairvoyant, myopic, planned,
-    )
-}  # fmt: skip
+    name: make for name in policies.__all__ if inspect.isfunction(make := getattr(policies, name))
+}
 PROBLEMS: Mapping[str, Callable[..., Problem]] = {
     make.__name__: make for make in (synthetic, real_world)
 }

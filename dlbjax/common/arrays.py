@@ -2,7 +2,7 @@
 
 import textwrap
 from collections.abc import Iterator
-from types import ModuleType
+from types import ModuleType, UnionType
 from typing import Any, TypeAlias, overload
 
 import jax
@@ -106,6 +106,12 @@ def whole_number(name: str, value: Any, *, at_least: int, at_most: int = _LARGES
         )
         raise ValueError(f"{name} must be a whole number {limit}; got {short(value)}")
     return int(value)
+
+
+def instance_of(name: str, value: Any, kind: type | UnionType, called: str) -> None:
+    """Raise a ValueError that names the value unless it is of this kind."""
+    if not isinstance(value, kind):
+        raise ValueError(f"{name} must be {called}; got {short(value)}")
 
 
 def strings(name: str, values: Any) -> list[str]:

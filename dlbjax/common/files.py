@@ -63,7 +63,7 @@ def write_atomically(path: str | Path, *, replace: bool = True) -> Iterator[IO[b
 
     With `replace=False` an existing file of that name is kept.
     """
-    final = Path(os.path.realpath(path))  # the target of a link, not the link
+    final = Path(os.path.realpath(as_path("path", path)))  # the target of a link, not the link
     part = _part(final)
     try:
         with _created(part, path) as file:

@@ -8,7 +8,7 @@ from typing import Any
 _MOST = 30  # names in a message
 
 
-def hint(wrong: str, possible: Collection[str]) -> str:
+def hint(wrong: object, possible: Collection[str]) -> str:
     """End of an error message about a wrong name: the closest match and the possible names.
 
     >>> hint("Lam", ["lam", "delta"])
@@ -17,7 +17,7 @@ def hint(wrong: str, possible: Collection[str]) -> str:
     if not possible:
         return "; it has none"
     by_lower = {name.lower(): name for name in possible}
-    close = difflib.get_close_matches(wrong.lower(), by_lower, n=1)
+    close = difflib.get_close_matches(str(wrong)[:100].lower(), by_lower, n=1)
     question = f", did you mean {printable(by_lower[close[0]])}?" if close else "."
     shown = ", ".join(printable(name) for name in list(possible)[:_MOST])
     more = f" and {len(possible) - _MOST} more" if len(possible) > _MOST else ""

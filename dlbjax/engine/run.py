@@ -16,6 +16,7 @@ import numpy as np
 
 from dlbjax.common.arrays import Array
 from dlbjax.engine.plan import BLOCK, Group, Steps
+from dlbjax.engine.programs import compiled
 from dlbjax.engine.scan import Batch, advance, begin
 from dlbjax.engine.settings import Noise, Settings
 from dlbjax.engine.step import Runs
@@ -248,5 +249,5 @@ def cast_tree(tree: Any, dtype: np.dtype) -> Any:
 _compiling = threading.Lock()  # so that workers do not compile the same program side by side
 
 
-_begin = jax.jit(begin, static_argnums=(0, 1))
-_advance = jax.jit(advance, static_argnums=(0, 1), donate_argnums=3)
+_begin = compiled(begin, static=2)
+_advance = compiled(advance, static=2, donate=(3,))

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dlbjax.common.arrays import Array, Number, is_traced, real_array
+from dlbjax.common.arrays import Array, Number, is_traced, real_array, real_number
 from dlbjax.common.processes import check_not_forked
 from dlbjax.identification.data import Episodes, Samples, read_samples
 from dlbjax.identification.model import StateSpace
@@ -99,7 +99,7 @@ def log_likelihood(
     """
     check_not_forked()
     if isinstance(system, System):
-        model = StateSpace.of(system, baseline)
+        model = StateSpace.of(system, real_number("baseline", baseline))
         x1 = system.x1 if x1 is None else x1
     elif isinstance(system, StateSpace):
         model = system

@@ -177,6 +177,6 @@ def lower_bound_horizon(d: int, rho: Number) -> Number:
     2.92
     """
     whole_number("d", d, at_least=1)
-    rho = real_number("rho", rho, above=0.0, below=1.0)
+    rho = real_number("rho", rho, at_least=1e-100, below=1.0)
     xp = namespace(rho)
     return xp.maximum(xp.maximum(1.46, 1 / (8 * rho**2)), d**2 / 32) / (1 - rho)

@@ -132,7 +132,7 @@ class System:
         array([0.45, 0.5 , 0.11])
         """
         whole_number("first", first, at_least=0)
-        if last is not None and last < first:
+        if last is not None and whole_number("last", last, at_least=-1) < first:
             return 0.0 * self.theta
         if first == 0:
             immediate = self.theta
@@ -153,10 +153,11 @@ class System:
 
     def value(self, action: Array) -> Array:
         """J(u) = ⟨h, u⟩, the long-run average reward of playing u forever."""
-        return action @ self.h
+        return real_array("action", action, None) @ self.h
 
     def steady_state(self, action: Array) -> Array:
         """x̄(u) = (I − A)⁻¹ B u, where the noise-free state settles under a constant action."""
+        action = real_array("action", action, (self.d,))
         xp = namespace(self.A, self.B, action)
         return xp.linalg.solve(xp.eye(self.n) - self.A, self.B @ action)
 
@@ -178,7 +179,7 @@ class System:
 
     def phi_at(self, rho_bar: Number) -> Number:
         """Φ̄(ρ̄) = sup_τ ‖A^τ‖₂ ρ̄^{−τ}: finite for ρ̄ > ρ(A), Φ(A) at ρ(A), infinite below it."""
-        return power_bound(self.A, rho_bar)
+        return power_bound(self.A, real_number("rho_bar", rho_bar, at_least=0.0))
 
     def _resolvent_transposed(self, vector: Array) -> Array:
         """(I − A)⁻ᵀ vector."""

@@ -133,7 +133,7 @@ def d_lin_ucb(
             gamma = real_number("gamma", gamma, above=0.0, at_most=1.0)
 
         def prepare(horizon: int, vertices: np.ndarray) -> Schedule:
-            λ, δ = ridge.defaults(lam, delta, horizon)
+            λ, δ = ridge.defaults(lam, delta, horizon, vertices)
             forgetting = float(1 / horizon if gamma is None else 1 - gamma)
             d = vertices.shape[1]
             return Schedule(

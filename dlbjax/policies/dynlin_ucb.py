@@ -108,7 +108,7 @@ def dynlin_ucb(
         def prepare(horizon: int, vertices: np.ndarray) -> Schedule:
             K, d = vertices.shape
             whole_number("first", max(start, 0), at_least=0, at_most=K - 1)
-            λ, δ = ridge.defaults(lam, delta, horizon)
+            λ, δ = ridge.defaults(lam, delta, horizon, vertices)
             lengths = epoch_lengths(bounds.rho, horizon, q) if epochs is None else epochs
             β = (lambda m: given(bounds, λ, δ, d, m.start)) if callable(beta) else given
             config = {"bounds": bounds.as_dict(), "lam": λ, "delta": δ, "scale": scale, "extra": q}

@@ -152,7 +152,7 @@ def dynlin_ucb_tight(
 
         def prepare(horizon: int, vertices: np.ndarray) -> Schedule:
             longest = np.max(np.sum(vertices**2, axis=1)) or 1.0
-            λ, δ = ridge.defaults(longest / 100 if lam is None else lam, delta, horizon)
+            λ, δ = ridge.defaults(longest / 100 if lam is None else lam, delta, horizon, vertices)
             return Schedule(
                 epochs=epoch_lengths(bounds.rho, horizon, q),
                 params=Params(

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dlbjax.common.arrays import short, whole_number
+from dlbjax.common.arrays import instance_of, short, whole_number
 
 LONGEST = 2**31 - 1  # rounds are counted in 32 bits: no horizon is longer, and no epoch need be
 
@@ -27,6 +27,7 @@ class Epochs(NamedTuple):
 
     def ends(self, horizon: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Number, rounds before, and length of the first and the last epoch that begin in a horizon."""
+        horizon = whole_number("horizon", horizon, at_least=1)
         before = np.cumsum(self.lengths * self.counts) - self.lengths * self.counts
         row = int(np.searchsorted(before, horizon, side="left")) - 1
         whole = min(
@@ -42,6 +43,7 @@ class Epochs(NamedTuple):
 
     def same(self, other: "Epochs") -> bool:
         """Whether two tables hold the same epochs."""
+        instance_of("other", other, Epochs, "a dlbjax.Epochs")
         return np.array_equal(self.lengths, other.lengths) and np.array_equal(
             self.counts, other.counts
         )

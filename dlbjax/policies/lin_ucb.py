@@ -72,7 +72,7 @@ def lin_ucb(
         ridge.check(bounds, lam, delta)
 
         def prepare(horizon: int, vertices: np.ndarray) -> Schedule:
-            λ, δ = ridge.defaults(lam, delta, horizon)
+            λ, δ = ridge.defaults(lam, delta, horizon, vertices)
             d = vertices.shape[1]
             return Schedule(
                 params=λ,

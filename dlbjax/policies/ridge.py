@@ -24,6 +24,8 @@ from dlbjax.policies.small import (
     quadratic_forms,
 )  # fmt: skip
 
+_LEAST = 1e-14  # λ, relative to ‖u‖²; from 1e-17 on rounding makes V singular
+
 
 class Prediction(NamedTuple):
     """What a regression says about every vertex.
@@ -161,7 +163,22 @@ def check(bounds: Bounds, lam: Number | None, delta: Number | None) -> None:
         real_number("delta", delta, above=0.0, below=1.0)
 
 
-def defaults(lam: Number | None, delta: Number | None, horizon: int) -> tuple[float, float]:
-    """λ = log T and δ = 1/T where they are not given; T = 1 counts as 2."""
+def defaults(
+    lam: Number | None, delta: Number | None, horizon: int, vertices: np.ndarray
+) -> tuple[float, float]:
+    """λ = log T and δ = 1/T where they are not given; T = 1 counts as 2.
+
+    Raises:
+      ValueError: λ is so small that V = λI + uuᵀ is singular in float64.
+    """
     T = max(horizon, 2)
-    return float(np.log(T) if lam is None else lam), float(1 / T if delta is None else delta)
+    λ, least = (
+        float(np.log(T) if lam is None else lam),
+        _LEAST * np.max(np.sum(vertices**2, axis=1)),
+    )
+    if λ < least:
+        raise ValueError(
+            f"lam must be at least {least:.2g} for these actions, 1e-14 of the largest squared; with "
+            f"{λ:g} rounding would decide everything"
+        )
+    return λ, float(1 / T if delta is None else delta)

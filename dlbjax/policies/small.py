@@ -7,15 +7,58 @@ cores (3 channels, 256 runs), ns per round and run: 390 with `jnp.linalg.inv`, 6
 written out and `@`, 26 with this module.
 """
 
-from functools import reduce
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import reduce, wraps
+from inspect import signature
+from typing import Any, NamedTuple, TypeVar, cast
 
 import jax.numpy as jnp
+import numpy as np
 
-from dlbjax.common.arrays import Array
+from dlbjax.common.arrays import Array, short, whole_number
 
 _WRITTEN_OUT = 16  # terms; beyond, a contraction pays for itself
 _SHARED_WRITTEN_OUT = 256  # entries of a matrix that all runs share
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _shapes(*wanted: str) -> Callable[[Function], Function]:
+    """Check the shapes of the first arguments, a letter for each size: what is written out fits anything."""
+
+    def decorate(function: Function) -> Function:
+        names = list(signature(function).parameters)
+
+        @wraps(function)
+        def checked(*arguments: Any, **named: Any) -> Any:
+            given = {**dict(zip(names, arguments, strict=False)), **named}
+            sizes: dict[str, int] = {}
+            for name, letters in zip(names, wanted, strict=False):
+                if name not in given:
+                    continue
+                shape = _shape(name, given[name])
+                known = {letter: sizes.setdefault(letter, size)
+                         for letter, size in zip(letters, shape, strict=False)}  # fmt: skip
+                if len(shape) != len(letters) or shape != tuple(known[a] for a in letters):
+                    needed = ", ".join(str(sizes.get(letter, letter)) for letter in letters)
+                    raise ValueError(
+                        f"{name} of {function.__name__} must have shape ({needed}); got {shape}"
+                    )
+            return function(*arguments, **named)
+
+        return cast(Function, checked)
+
+    return decorate
+
+
+def _shape(name: str, value: Any) -> tuple[int, ...]:
+    """The shape of an array of numbers, or a ValueError if it is none or empty."""
+    is_array = isinstance(value, Array | np.generic) and value.dtype.kind in "biufV"  # V: float16s
+    if not is_array or 0 in value.shape:
+        raise ValueError(
+            f"{name} must be an array of JAX or NumPy with numbers; got {short(value)}"
+        )
+    return value.shape
 
 
 class Sum(NamedTuple):
@@ -35,10 +78,12 @@ class Sum(NamedTuple):
     @classmethod
     def of(cls, value: Array) -> "Sum":
         """A sum that starts at a value."""
+        _shape("value", value)
         return cls(value, jnp.zeros_like(value) if value.dtype == jnp.float32 else None)
 
     def add(self, term: Array) -> "Sum":
         """Kahan's summation: what rounding took from the last addition is given to the next."""
+        _shape("term", term)
         if self.error is None:
             return Sum(self.value + term, None)
         term = term - self.error
@@ -46,6 +91,7 @@ class Sum(NamedTuple):
         return Sum(value, (value - self.value) - term)
 
 
+@_shapes("ab", "b")
 def matvec(matrix: Array, vector: Array, reused: bool = False) -> Array:
     """M x, for M (a, b) and x (b,); `reused` where much that follows uses each of its entries."""
     if vector.shape[0] > _WRITTEN_OUT:
@@ -55,6 +101,7 @@ def matvec(matrix: Array, vector: Array, reused: bool = False) -> Array:
     return _total([matrix[:, i] * vector[i] for i in range(vector.shape[0])])
 
 
+@_shapes("ab", "bc")
 def matmul(one: Array, other: Array) -> Array:
     """M N, for M (a, b) and N (b, c)."""
     if other.shape[0] > _WRITTEN_OUT:
@@ -62,6 +109,7 @@ def matmul(one: Array, other: Array) -> Array:
     return _total([one[:, i, None] * other[None, i] for i in range(other.shape[0])])
 
 
+@_shapes("a", "a")
 def dot(one: Array, other: Array) -> Array:
     """⟨x, y⟩, for x and y (a,)."""
     if one.shape[0] > _WRITTEN_OUT:
@@ -69,11 +117,13 @@ def dot(one: Array, other: Array) -> Array:
     return _total([one[i] * other[i] for i in range(one.shape[0])])
 
 
+@_shapes("a", "b")
 def outer(one: Array, other: Array) -> Array:
     """x yᵀ, for x (a,) and y (b,)."""
     return one[:, None] * other[None, :]
 
 
+@_shapes("ab", "b")
 def products(shared: Array, vector: Array) -> Array:
     """M x, for M (a, b) that all runs share, such as the vertices, and a run's own x (b,).
 
@@ -84,6 +134,7 @@ def products(shared: Array, vector: Array) -> Array:
     return matvec(shared, vector)
 
 
+@_shapes("ab", "bb")
 def quadratic_forms(vectors: Array, matrix: Array) -> Array:
     """uᵀ M u for every row u of vectors (a, b) that all runs share, with a run's own symmetric M (b, b)."""
     d = matrix.shape[0]
@@ -92,6 +143,7 @@ def quadratic_forms(vectors: Array, matrix: Array) -> Array:
     return products(jnp.stack(weights, axis=1), jnp.stack([matrix[pair] for pair in pairs]))
 
 
+@_shapes("aa")
 def inverse(matrix: Array) -> Array:
     """Inverse of a symmetric positive definite matrix (d, d), by sweeps, which need no pivoting there."""
     d = matrix.shape[0]
@@ -126,6 +178,7 @@ def _inverse_by_rows(matrix: Array) -> Array:
     return -matrix
 
 
+@_shapes("a")
 def first_best(values: Array) -> Array:
     """The first index whose value is within a part in 10¹² of the largest, so that rounding decides nothing.
 
@@ -135,16 +188,20 @@ def first_best(values: Array) -> Array:
     return first_of(values >= best * jnp.where(best > 0, 1 - 1e-12, 1 + 1e-12))
 
 
+@_shapes("")
 def one_hot(index: Array, count: int) -> Array:
     """Which of 0..count−1 an index is, (count,)."""
+    count = whole_number("count", count, at_least=1, at_most=10**6)
     return jnp.arange(count, dtype=index.dtype) == index
 
 
+@_shapes("a", "")
 def entry(values: Array, index: Array) -> Array:
     """The value at an index, for values (count,). Indexing would take each run on its own."""
     return total(jnp.where(one_hot(index, values.shape[0]), values, 0))
 
 
+@_shapes("a", "")
 def draw(probabilities: Array, uniform: Array) -> Array:
     """The first index at which the running sum of probabilities (count,) exceeds a uniform number."""
     count = probabilities.shape[0]
@@ -160,11 +217,14 @@ def draw(probabilities: Array, uniform: Array) -> Array:
 
 def total(values: Array) -> Array:
     """Sum of a vector, or of the rows of a matrix."""
+    if not _shape("values", values):
+        raise ValueError("values of total must be a vector or a matrix; got a number")
     if values.shape[0] > _WRITTEN_OUT:
         return jnp.sum(values, axis=0)
     return _total([values[i] for i in range(values.shape[0])])
 
 
+@_shapes("a")
 def largest(values: Array) -> Array:
     """Maximum of a vector."""
     if values.shape[0] > _WRITTEN_OUT:
@@ -172,6 +232,7 @@ def largest(values: Array) -> Array:
     return reduce(jnp.maximum, [values[i] for i in range(values.shape[0])])
 
 
+@_shapes("a")
 def first_of(flags: Array) -> Array:
     """Index of the first flag that is set, their count where none is; flags (count,)."""
     count = flags.shape[0]

@@ -95,11 +95,12 @@ def thompson_sampling(bounds: Bounds, lam: Number = 0.01) -> Policy | PolicyGrid
         q = max(1, settling_rounds(float(bounds.rho), 20))
 
         def prepare(horizon: int, vertices: np.ndarray) -> Schedule:
+            λ, _ = ridge.defaults(lam, None, horizon, vertices)
             return Schedule(
                 epochs=epoch_lengths(bounds.rho, horizon, q),
-                params=Params(lam, np.sqrt(bounds.noise_variance)),
+                params=Params(λ, np.sqrt(bounds.noise_variance)),
                 float32=10_000,
-                config={"bounds": bounds.as_dict(), "lam": float(lam)},
+                config={"bounds": bounds.as_dict(), "lam": λ},
             )
 
         return Policy(

@@ -81,7 +81,7 @@ def tree(results: Mapping[str, Result]) -> "DataTree":
 def _columns(result: Result, rounds: Sequence[int] | None) -> np.ndarray:
     """Indices of reporting rounds, by default of the last."""
     wanted = result.rounds[-1:] if rounds is None else np.atleast_1d(rounds)
-    if not np.all(np.isin(wanted, result.rounds)):
+    if wanted.dtype.kind not in "iu" or not np.all(np.isin(wanted, result.rounds)):
         raise ValueError(
             f"rounds must be among the reporting rounds {short(result.rounds)}; got {short(rounds)}"
         )

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm, Normalize, is_color_like
 
+from dlbjax.common.arrays import instance_of, real_number
 from dlbjax.common.hints import hint
 
 if TYPE_CHECKING:
@@ -85,6 +86,10 @@ def regret(
             raise ValueError(
                 f"scale must be linear or log, or one of them for each axis; got {name!r}"
             )
+    for name, mapping in (("labels", labels), ("overlays", overlays)):
+        instance_of(name, mapping, Mapping | None, "a mapping by name, or None")
+    instance_of("ax", ax, Axes | None, "axes of matplotlib, or None")
+    top = None if top is None else real_number("top", top)
     found = _curves(results, kind, curves)
     by_value = _colour_by_value(found) if colours is None else None
     if len(found) > MOST and by_value is None and colours is None:

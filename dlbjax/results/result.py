@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dlbjax.common.archive import in_one_line, read_archive, write_archive
-from dlbjax.common.arrays import fits, shape_in_words, whole_number
+from dlbjax.common.arrays import fits, real_array, shape_in_words, short, whole_number
 from dlbjax.common.files import as_path
 from dlbjax.results import text
 
@@ -44,8 +44,44 @@ class Summary(NamedTuple):
         return text.as_html(repr(self))
 
 
+class _Shown:
+    """What one result and several have in common: a picture, and a few lines of text."""
+
+    def _repr_html_(self) -> str:
+        return text.as_html(repr(self))
+
+    def plot(
+        self: Any,
+        kind: str = "expected",
+        *,
+        curves: Sequence[str] | None = None,
+        colours: Colours = None,
+        labels: Mapping[str, str] | None = None,
+        legend: bool = True,
+        band: str | None = "std",
+        scale: str | tuple[str, str] = "linear",
+        title: str | None = None,
+        top: float | None = None,
+        overlays: Mapping[str, Callable[[np.ndarray], np.ndarray]] | None = None,
+        ax: "Axes | None" = None,
+    ) -> "Axes":
+        """Plot mean regret and its spread over seeds, of all policies in one figure.
+
+        The arguments are those of `dlbjax.results.plot.regret`. Returns the axes, so that
+        `result.plot().figure.savefig("regret.pdf")` writes the figure.
+        """
+        from dlbjax.results import plot
+
+        shown = self if isinstance(self, Results) else {self.name: self}
+
+        return plot.regret(
+            shown, kind, curves=curves, colours=colours, labels=labels, legend=legend,
+            band=band, scale=scale, title=title, top=top, overlays=overlays, ax=ax,
+        )  # fmt: skip
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Result:
+class Result(_Shown):
     """Regret of one policy, or of a grid of policies, over seeds.
 
     Attributes:
@@ -81,9 +117,6 @@ class Result:
     def __repr__(self) -> str:
         return text.of_result(self)
 
-    def _repr_html_(self) -> str:
-        return text.as_html(repr(self))
-
     def regret(self, kind: str = "expected") -> np.ndarray:
         """The regret of the given kind: "realised", "expected" or "offline"."""
         if kind not in REGRETS:
@@ -102,13 +135,16 @@ class Result:
         25.694
         """
         regret = self.regret(kind)
+        levels = real_array("quantiles", quantiles, (None,))
+        if np.any((levels < 0) | (levels > 1)):
+            raise ValueError(f"quantiles must lie between 0 and 1; got {short(quantiles)}")
         runs = regret.shape[-2]
         std = regret.std(axis=-2, ddof=1) if runs > 1 else np.full_like(regret[..., 0, :], np.nan)
         return Summary(
             mean=regret.mean(axis=-2),
             std=std,
             standard_error=std / np.sqrt(runs),
-            quantiles=np.quantile(regret, quantiles, axis=-2),
+            quantiles=np.quantile(regret, levels, axis=-2),
         )
 
     def labels(self, name: str | None = None) -> list[str]:
@@ -161,33 +197,6 @@ class Result:
 
         return dataset(self)
 
-    def plot(
-        self,
-        kind: str = "expected",
-        *,
-        curves: Sequence[str] | None = None,
-        colours: Colours = None,
-        labels: Mapping[str, str] | None = None,
-        legend: bool = True,
-        band: str | None = "std",
-        scale: str | tuple[str, str] = "linear",
-        title: str | None = None,
-        top: float | None = None,
-        overlays: Mapping[str, Callable[[np.ndarray], np.ndarray]] | None = None,
-        ax: "Axes | None" = None,
-    ) -> "Axes":
-        """Plot mean regret and its spread over seeds.
-
-        The arguments are those of `dlbjax.results.plot.regret`. Returns the axes, so that
-        `result.plot().figure.savefig("regret.pdf")` writes the figure.
-        """
-        from dlbjax.results import plot
-
-        return plot.regret(
-            {self.name: self}, kind, curves=curves, colours=colours, labels=labels, legend=legend,
-            band=band, scale=scale, title=title, top=top, overlays=overlays, ax=ax,
-        )  # fmt: skip
-
     def save(self, path: str | Path) -> None:
         """Write the result to an .npz file, atomically; `dlbjax.load` reads it back."""
         header = {"kind": "Result", "results": [self._header()]}
@@ -206,7 +215,7 @@ class Result:
         return {prefix + name: values for name, values in arrays.items()}
 
 
-class Results(dict[str, Result]):
+class Results(_Shown, dict[str, Result]):
     """Results of several policies by name.
 
     >>> import dlbjax as dlb
@@ -230,9 +239,6 @@ class Results(dict[str, Result]):
 
     def __repr__(self) -> str:
         return text.of_results(self)
-
-    def _repr_html_(self) -> str:
-        return text.as_html(repr(self))
 
     def labels(self) -> list[str]:
         """One label per policy and combination of hyper-parameters."""
@@ -284,33 +290,6 @@ class Results(dict[str, Result]):
         from dlbjax.results.frames import tree
 
         return tree(self)
-
-    def plot(
-        self,
-        kind: str = "expected",
-        *,
-        curves: Sequence[str] | None = None,
-        colours: Colours = None,
-        labels: Mapping[str, str] | None = None,
-        legend: bool = True,
-        band: str | None = "std",
-        scale: str | tuple[str, str] = "linear",
-        title: str | None = None,
-        top: float | None = None,
-        overlays: Mapping[str, Callable[[np.ndarray], np.ndarray]] | None = None,
-        ax: "Axes | None" = None,
-    ) -> "Axes":
-        """Plot mean regret of all of them in one figure.
-
-        The arguments are those of `dlbjax.results.plot.regret`. Returns the axes, so that
-        `results.plot().figure.savefig("regret.pdf")` writes the figure.
-        """
-        from dlbjax.results import plot
-
-        return plot.regret(
-            self, kind, curves=curves, colours=colours, labels=labels, legend=legend,
-            band=band, scale=scale, title=title, top=top, overlays=overlays, ax=ax,
-        )  # fmt: skip
 
     def save(self, path: str | Path) -> None:
         """Write all of them to one .npz file, atomically; `dlbjax.load` reads it back."""

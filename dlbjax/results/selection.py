@@ -7,7 +7,7 @@ from typing import Any, overload
 import jax
 import numpy as np
 
-from dlbjax.common.arrays import short
+from dlbjax.common.arrays import instance_of, short
 from dlbjax.common.hints import hint
 from dlbjax.results.frames import axes_of
 from dlbjax.results.result import RECORDED, REGRETS, Result, Results, shown, symbol
@@ -100,6 +100,7 @@ def concat(parts: Mapping[Any, Result] | Mapping[Any, Results], axis: str) -> Re
     >>> over_noise["myopic"].labels()
     ['myopic, σ=0.01', 'myopic, σ=0.1']
     """
+    instance_of("parts", parts, Mapping, "a mapping from values to results")
     if not parts:
         raise ValueError("parts must hold at least one result")
     kinds = {type(value) for value in parts.values()}

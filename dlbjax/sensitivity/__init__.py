@@ -6,9 +6,11 @@ functions of `exact` are pure functions of a system and the vertices of its acti
 
 A policy's choice is piecewise constant in every parameter, so that differentiating simulated regret along a
 run is wrong. `regret_slope` takes differences with common random numbers, `relaxed_gradient` softens the
-choice, `smoothed_gradient` smooths the regret; `tune` uses the second, and `validate` checks the outcome.
+choice and is biased (`check_gradient` says by how much), `smoothed_gradient` smooths the regret; `tune` uses
+the second, and `validate` checks the outcome.
 """
 
+from dlbjax.sensitivity.check import GradientCheck, check_gradient
 from dlbjax.sensitivity.differences import Slope, regret_slope
 from dlbjax.sensitivity.exact import (
     Parameters,
@@ -35,6 +37,7 @@ from dlbjax.sensitivity.tuning import Tuned, Validation, random_problems, tune, 
 __all__ = [
     "BudgetPrices",
     "Entry",
+    "GradientCheck",
     "OneSided",
     "Parameters",
     "PolytopePrices",
@@ -47,6 +50,7 @@ __all__ = [
     "Validation",
     "Vertex",
     "budget_prices",
+    "check_gradient",
     "horizon_value",
     "margin",
     "of",

@@ -139,8 +139,9 @@ def relaxed_gradient(
 ) -> RelaxedGradient:
     """Derivatives of mean relaxed regret in all parameters at once, with their standard errors.
 
-    The relaxation is biased (see the module for how much on the paper's problems). `regret_slope` is not, and
-    takes two passes of hundreds of runs for each parameter. See `relaxed_regret` for the arguments.
+    The relaxation is biased (see the module for how much on the paper's problems), and the standard errors
+    know nothing of it. `regret_slope` is not, and takes two passes of hundreds of runs for each parameter;
+    `check_gradient` compares the two. See `relaxed_regret` for the arguments.
 
     Raises:
       FloatingPointError: derivatives overflow along the run; raise the temperature. Standard errors as large

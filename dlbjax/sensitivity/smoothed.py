@@ -79,7 +79,8 @@ def smoothed_gradient(
         raise ValueError(
             f"width must be a number above 0, or one for each of {len(here)} parameters; got {width!r:.60}"
         )
-    count = whole_number("directions", directions, at_least=len(here) + 1)
+    count = whole_number("directions", directions, at_least=len(here) + 1, at_most=10**5)
+    random_seed = whole_number("random_seed", random_seed, at_least=0)
     horizon = whole_number("horizon", horizon, at_least=1)
     check_seeds(seeds)
     xi = _directions(count, len(here), random_seed)

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from dlbjax.common.arrays import Array, real_number, whole_number
+from dlbjax.common.arrays import Array, instance_of, real_number, whole_number
 from dlbjax.engine.simulate import simulate
 from dlbjax.model.actions import budget
 from dlbjax.model.bounds import Bounds
@@ -140,7 +140,7 @@ def tune(
     True
     """
     horizon = whole_number("horizon", horizon, at_least=1)
-    steps = whole_number("steps", steps, at_least=1)
+    steps = whole_number("steps", steps, at_least=1, at_most=10**4)
     tries = [whole_number("extra", q, at_least=0) for q in extra]
     if not tries:
         raise ValueError("extra must hold at least one number of rounds, such as 0; got none")
@@ -196,6 +196,7 @@ def validate(
     >>> validate(tuned, random_problems(3, n=1, d=2, seed=1), seeds=4).paper.shape
     (3, 4)
     """
+    instance_of("tuned", tuned, Tuned, "the result of dlbjax.sensitivity.tune")
     _family(problems, tuned.rho_bar)
     runs = whole_number("seeds", seeds, at_least=2)
     horizon = tuned.horizon

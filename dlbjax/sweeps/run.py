@@ -24,6 +24,7 @@ from dlbjax.sweeps.batches import Batch, batch_size, block_size, make_batches
 from dlbjax.sweeps.layout import RESERVED, Series, check_labels
 from dlbjax.sweeps.store import Store
 from dlbjax.sweeps.work import Task, compute, compute_packed, pack
+from dlbjax.sweeps.writer import Writer
 
 Chosen = Policy | PolicyGrid | Callable[[Problem], Policy | PolicyGrid]
 AnyProblem = Problem | ProblemGrid
@@ -85,13 +86,14 @@ def sweep(
     submit = _submitter(executor)
     tasks = list(_tasks(problems, policies, settings))
     with _in_one_sentence(store):
-        return _run(tasks, settings, Store.make(store, repair), submit, progress, repair)
+        _run(tasks, settings, Writer.make(store, repair), submit, progress, repair)
+        return Store(store)
 
 
 def _run(
-    tasks: list[Task], settings: Settings, store: Store, submit: Callable[..., Any] | None,
+    tasks: list[Task], settings: Settings, store: Writer, submit: Callable[..., Any] | None,
     progress: bool | None, repair: bool,
-) -> Store:  # fmt: skip
+) -> None:  # fmt: skip
     """Find out what is missing, have it computed, and check that it is there."""
     added = store.add([task.series for task in tasks], settings.rounds, settings.seeds, repair)
     work: list[tuple[Task, Batch]] = []
@@ -120,7 +122,6 @@ def _run(
                 "changed it meanwhile; sweep again to complete it"
             )
         store.remove_leftovers(series)
-    return store
 
 
 def _submitter(executor: Any) -> Callable[..., Any] | None:

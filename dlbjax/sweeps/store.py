@@ -1,17 +1,15 @@
 """A store of results: what sweeps write to and everybody reads from, also while it grows."""
 
-import json
-from collections.abc import Iterator, Sequence
-from itertools import product
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dlbjax.common.arrays import short
+from dlbjax.common.arrays import instance_of, short
 from dlbjax.common.digest import digest
 from dlbjax.common.hints import hint, optional
-from dlbjax.engine.identity import check_identity, versions
+from dlbjax.engine.identity import versions
 from dlbjax.results.frames import axes_of
 from dlbjax.results.result import Result, Results
 from dlbjax.sweeps import layout
@@ -134,126 +132,6 @@ class Store:
         )
         self._folder.remove(series.path)
 
-    # --- for sweeps ---------------------------------------------------------------------------
-
-    @classmethod
-    def make(cls, path: str | Path, repair: bool = False) -> "Store":
-        """A store in an empty folder, or the one that is there.
-
-        Args:
-          path: where.
-          repair: whether to write a damaged root again, from the documents of the series.
-        """
-        self = cls.__new__(cls)
-        self._folder = Folder(path)
-        try:
-            if self._folder.read(ROOT) is not None:
-                self._documents()
-                return self
-            if not repair and (others := self._folder.find()):
-                raise ValueError(
-                    f"store must be a new or empty folder, or a store; {path} holds other files, such as "
-                    f"{min(others) or 'itself'}. Where it was a store, repair=True makes it one again"
-                )
-        except DamagedError:
-            if not repair:
-                raise
-        groups = [p.removesuffix(f"/{ROOT}") for p in self._folder.find() if p.endswith(f"/{ROOT}")]
-        found = [self._found(group) for group in groups if group.count("/") == 1]
-        self._enter({p: d for documents in found for p, d in documents.items()})
-        return self
-
-    def add(
-        self, wanted: Sequence[Series], rounds: np.ndarray, seeds: np.ndarray, repair: bool = False
-    ) -> list[tuple[Series, np.ndarray]]:
-        """Make room for seeds of some series; each as it then is, and the rows of the seeds in it.
-
-        Documents and coordinates are written before the root, by which readers know of them; with
-        `repair`, coordinates that are there already are written again.
-        """
-        documents, added = self._documents(), []
-        entered = dict(documents)
-        for series in wanted:
-            there = self._same_series(series, documents)
-            old = np.zeros(0, np.int64)
-            if there is None:  # what a call left that never got anywhere, if anything
-                self._folder.remove(series.path)
-            else:
-                old = self._read(there, "seed")
-                series = series._replace(block=there.block, config=there.config)
-            every = np.concatenate([old, seeds[~np.isin(seeds, old)]])
-            series = series._replace(seeds=len(every))
-            entered |= (mine := series.documents())
-            for path, document in (layout.parents(mine) | mine).items():
-                if self._folder.read(f"{path}/{ROOT}") != layout.dump(document):
-                    self._folder.write(f"{path}/{ROOT}", layout.dump(document))
-            if there is None or len(every) > len(old) or repair:
-                for name, values in {"seed": every, "round": rounds, **series.axes}.items():
-                    open_array(self.path, series.path, name)[:] = values
-            order = np.argsort(every)
-            added.append((series, order[np.searchsorted(every, seeds, sorter=order)]))
-        if entered != documents:
-            self._enter(entered)
-        return added
-
-    def _same_series(self, series: Series, documents: Documents) -> Series | None:
-        """The series as it is here, None if it is new; a ValueError if something else has its labels.
-
-        A series that the root does not know, because a sweep was killed or another one has written the
-        root since, is taken over.
-        """
-        if series.path not in documents:
-            found = self._found(series.path)
-            if not found:
-                return None
-            documents |= found
-            self._enter(documents)
-        there = layout.read_series(series.path, documents)
-        if there.identity == series.identity:
-            return there
-        if self._complete(there).any():
-            check_identity(
-                f"{self.path} holds {series.label} already,", there.identity, series.identity,
-                f"Use another label, another store, or {self._how_to_drop(series)}",
-            )  # fmt: skip
-        return None
-
-    def missing(self, series: Series, rows: np.ndarray) -> np.ndarray:
-        """(points, rows) whether each of these runs is still to be done.
-
-        Raises:
-          ValueError: a chunk with runs that were done is not there.
-        """
-        complete, files = self._complete(series), self._folder.find(series.path)
-        for point, block in _cells(series, complete):
-            for name in ARRAYS:
-                if (chunk := series.chunk(name, point, block)) not in files:
-                    raise self._damaged(chunk, "the file is missing")
-        return ~complete[:, rows]
-
-    def remove_leftovers(self, series: Series) -> None:
-        """Remove files that workers had not completed when they were killed."""
-        leftovers = [name for name in self._folder.find(series.path) if name.endswith(".partial")]
-        self._folder.remove(*leftovers)
-
-    def forget_damaged(self, series: Series) -> None:
-        """Read all of a series, and forget the runs in chunks that are damaged or missing."""
-        names = ("complete", *ARRAYS)
-        arrays = [open_array(self.path, series.path, name) for name in names]
-        for point, block in _cells(series, np.ones((series.points, series.seeds), bool)):
-            place = (*np.unravel_index(point, series.shape), _rows(series, block))
-            try:
-                done, *regrets = (array[place] for array in arrays)
-                sound = not any(np.isnan(values[done]).any() for values in regrets)
-            except OSError:
-                raise
-            except Exception:  # whatever a codec makes of it
-                sound = False
-            if not sound:
-                self._folder.remove(*(series.chunk(name, point, block) for name in names))
-
-    # --- reading ------------------------------------------------------------------------------
-
     def _documents(self) -> Documents:
         """All documents but the root's, checked."""
         content = self._folder.read(ROOT)
@@ -269,18 +147,6 @@ class Store:
                 f"{layout.FORMAT}; read it with the version that made it"
             )
         return documents
-
-    def _found(self, path: str) -> Documents:
-        """The documents of a series in their own files, none if some are missing or damaged."""
-        names = [n.removesuffix(f"/{ROOT}") for n in self._folder.find(path) if n.endswith(ROOT)]
-        try:
-            found = {n: json.loads(self._folder.read(f"{n}/{ROOT}") or b"") for n in names}
-            layout.read_series(path, found)
-            return found
-        except OSError:
-            raise
-        except Exception:  # they can hold anything
-            return {}
 
     def _enter(self, documents: Documents) -> None:
         about = {"format": layout.FORMAT, "software": versions()}
@@ -306,6 +172,7 @@ class Store:
 
     def _read(self, series: Series, name: str, *place: Any) -> np.ndarray:
         """An array of a series, or some of it."""
+        instance_of("series", series, Series, "one of those that Store.series() gives")
         zarr = optional("zarr", "sweeps")
         try:
             group = zarr.open_group(self.path, mode="r", use_consolidated=True)
@@ -350,18 +217,6 @@ class Store:
 def open_array(address: str, path: str, name: str) -> Any:
     """An array by its own document, as writers do."""
     return optional("zarr", "sweeps").open_array(f"{address}/{path}/{name}", mode="r+")
-
-
-def _rows(series: Series, block: int) -> slice:
-    return slice(block * series.block, (block + 1) * series.block)
-
-
-def _cells(series: Series, complete: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Points and blocks of seeds of which something is complete."""
-    blocks = range(-(-series.seeds // series.block))
-    for point, block in product(range(series.points), blocks):
-        if complete[point, _rows(series, block)].any():
-            yield point, block
 
 
 def _columns(there: np.ndarray, rounds: Sequence[int] | np.ndarray | None) -> np.ndarray:

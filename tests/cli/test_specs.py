@@ -66,8 +66,8 @@ def test_a_policys_own_argument_comes_before_the_bounds_of_that_name(monkeypatch
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "there is no ''. Possible are dynlin_ucb, dynlin_ucb_tight, dynlin_ucb_adaptive"),
-        ("dynlin_uc", "there is no 'dynlin_uc', did you mean dynlin_ucb[?] Possible are dynlin_ucb"),
+        ("", "there is no ''. Possible are ar2, ar_ucb, batch_exp3"),
+        ("dynlin_uc", "there is no 'dynlin_uc', did you mean dynlin_ucb[?] Possible are ar2"),
         ("DynLin-UCB", "did you mean dynlin_ucb[?]"),
         ("tennis", "there is no 'tennis'[.] Possible are"),
         ("dynlin_ucb:", "key=value,… must follow the colon; got ''"),

@@ -2,14 +2,34 @@
 
 import os
 import signal
+import subprocess
+import sys
+import textwrap
 import threading
+import time
 
+import numpy as np
 import pytest
 
 import dlbjax as dlb
 from dlbjax.engine.interrupts import interrupts
 
 PROBLEM = dlb.problems.synthetic()
+PRESSED = """
+    import gc, signal, sys
+    import dlbjax as dlb
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    problem = dlb.problems.synthetic()
+    gc.set_threshold(50)  # callbacks of the garbage collector swallow the exception
+    for i in range(int(sys.argv[1])):
+        policy = dlb.lin_ucb(dlb.Bounds.of(problem))
+        try:
+            print("begun", flush=True)
+            dlb.simulate(problem, policy, 100_000_000, 32, checkpoint=None if i % 2 else sys.argv[2])
+            print("finished", flush=True)
+        except KeyboardInterrupt:
+            print("stopped", flush=True)
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -84,3 +104,25 @@ def test_handlers_of_others_and_other_threads_are_left_alone():
     thread = threading.Thread(target=lambda: dlb.simulate(PROBLEM, dlb.myopic(PROBLEM), 10))
     thread.start()
     thread.join()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("times", [4, pytest.param(100, marks=pytest.mark.evidence)])
+def test_ctrl_c_is_honoured_every_time_and_soon(times, tmp_path):
+    """At random moments of a call: while it compiles, computes and writes a checkpoint."""
+    rng, waits = np.random.default_rng(times), []
+    command = [sys.executable, "-c", textwrap.dedent(PRESSED), str(times), tmp_path / "checkpoint"]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        for i in range(times):
+            assert child.stdout.readline() == "begun\n"
+            time.sleep(float(rng.uniform(0, 0.5 if i else 3)))
+            pressed = time.monotonic()
+            child.send_signal(signal.SIGINT)
+            assert child.stdout.readline() == "stopped\n", f"press {i} was lost"
+            waits.append(time.monotonic() - pressed)
+        assert child.wait(timeout=30) == 0
+    finally:
+        child.kill()
+        child.communicate()
+    assert max(waits) < 20  # compiling is not interrupted

@@ -231,3 +231,17 @@ def test_a_damaged_file_is_read_or_rejected(tmp_path_factory, file):
         message = str(error)
     assert message.startswith(f"{path}: ")
     assert len(message.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("p.toml", ".".join(["a"] * 200) + " = 1", "more than 100 dotted parts"),
+        ("p.toml", "#" * (2**16 + 1), "may have 65,536 bytes at most"),
+        ("p.json", " " * (2**23 + 1), "may have 8,388,608 bytes at most"),
+    ],
+)
+def test_files_beyond_the_limits_are_rejected_before_they_are_parsed(name, content, said, tmp_path):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ValueError, match=said):
+        dlb.read_problem(tmp_path / name)

@@ -135,7 +135,7 @@ def test_a_radius_that_overflows_is_refused(make):
     problem = dlb.problems.synthetic()
     bounds = dlb.Bounds.of(problem).replace(U=1e200)
     with pytest.raises(ValueError, match=r"UCB' cannot be run: its plan is not finite"):
-        dlb.simulate(problem, make(bounds, lam=1e-300), 10)
+        dlb.simulate(problem, make(bounds, lam=1e-10), 10)
 
 
 @pytest.mark.parametrize("wrong", [[1.0, [2.0]], [None], [], ["1"], [[1.0]]])
@@ -145,3 +145,18 @@ def test_a_list_of_something_else_is_refused_by_name(wrong):
         dlb.lin_ucb(bounds, lam=wrong)
     with pytest.raises(ValueError, match="X"):
         dlb.lin_ucb(bounds.replace(X=wrong))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [dlb.lin_ucb, dlb.d_lin_ucb, dlb.dynlin_ucb, dlb.dynlin_ucb_tight, dlb.thompson_sampling],
+)
+def test_a_lambda_that_rounding_would_swallow_is_rejected_before_anything_runs(make):
+    """In units in which actions are 10⁶ times as large, λ must be 10¹² times as large."""
+    problem = dlb.problems.synthetic()
+    large = dlb.actions.finite(1e6 * problem.actions.vertices)
+    for actions, least in [(problem.actions, 1.25e-14), (large, 1.25e-2)]:
+        bounds = dlb.Bounds.of(dlb.Problem(problem.system, actions))
+        make(bounds, lam=1.01 * least).prepare(100, actions.vertices)
+        with pytest.raises(ValueError, match=r"lam must be at least (1.3e-14|0.013) for"):
+            make(bounds, lam=0.99 * least).prepare(100, actions.vertices)

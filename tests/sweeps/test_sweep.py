@@ -18,9 +18,8 @@ import pytest
 import dlbjax as dlb
 from dlbjax.engine import pool
 from dlbjax.results.result import REGRETS
-from dlbjax.sweeps import batches, work
+from dlbjax.sweeps import batches, work, writer
 from dlbjax.sweeps import run as module
-from dlbjax.sweeps import store as stores
 
 PROBLEMS = {"quiet": dlb.problems.synthetic(0.01), "loud": dlb.problems.synthetic(0.5)}
 QUIET = {"quiet": PROBLEMS["quiet"]}
@@ -114,7 +113,7 @@ def test_a_sweep_that_died_anywhere_goes_on(step, tmp_path, monkeypatch, compute
     monkeypatch.setattr(batches, "_BLOCK", 2)
     monkeypatch.setattr(batches, "_MOST_RUNS", 2)
     dlb.sweep(QUIET, {"myopic": dlb.myopic}, T, 2, tmp_path)
-    owner = {"_enter": dlb.Store, "open_array": stores, "compute": module}[step]
+    owner = {"_enter": dlb.Store, "open_array": writer, "compute": module}[step]
     plain, calls = getattr(owner, step), []
 
     def die_at_the_second(*args, **options):
