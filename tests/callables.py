@@ -41,7 +41,8 @@ VALID = {
     "points": [[1.0, 0.0], [0.0, 1.0]], "G": [[-1, 0], [0, -1], [1, 1]], "g": [0, 0, 1], "name": "x",
     "state": np.zeros((1, 20, 3)), "reward": np.zeros((1, 20)), "alpha": 0.5, "temperature": 1.0,
     "parameters": RelaxedParameters(PROBLEM.system, 1.0), "value": 0.5, "step": 0.1, "gamma": 0.9,
-    "at": lambda x: (PROBLEM, POLICY), "values": [0.5], "width": 0.1, "directions": 4, "lags": 1,
+    "prior": dlb.Prior(np.zeros(4), np.eye(4), 1.0, np.ones(3), 0.5), "at": lambda x: (PROBLEM, POLICY),
+    "values": [0.5], "width": 0.1, "directions": 4, "lags": 1,
 }  # fmt: skip
 OWN = {
     "average_reward": {"actions": [0, 1]}, "predicted_rewards": {"actions": [0, 1]},
