@@ -76,8 +76,8 @@ class Agent:
     - Of missing rewards: the mean and the last of those that were observed stand for all. From an epoch
       without any it does not learn, as if the epoch had not been.
     - Of spend that differs from the allocation: the reward is that of the mean spend of the epoch. Policies
-      that learn about vertices only (Exp3, Batch-Exp3, UCB1, AR2, AR-UCB, one's own without `vectors`) do
-      not learn from such an epoch.
+      that learn about vertices only (Exp3, Batch-Exp3, UCB1, AR2, AR-UCB, LARL, one's own without `vectors`)
+      do not learn from such an epoch.
 
     Args:
       policy: a policy of the package or one's own.
