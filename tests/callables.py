@@ -103,12 +103,13 @@ VALID = {
     "points": [[1.0, 0.0], [0.0, 1.0]], "G": [[-1, 0], [0, -1], [1, 1]], "g": [0, 0, 1], "name": "x",
     "state": np.zeros((1, 20, 3)), "reward": np.zeros((1, 20)), "alpha": 0.5, "temperature": 1.0,
     "parameters": RelaxedParameters(PROBLEM.system, 1.0), "value": 0.5, "step": 0.1, "gamma": 0.9,
+    "prior": dlb.Prior(np.zeros(4), np.eye(4), 1.0, np.ones(3), 0.5),
     "at": lambda x: (PROBLEM, POLICY), "values": VECTOR, "width": 0.1, "directions": 4, "order": 1, "m": 1.0,
     "store": FOLDER / "runs.zarr", "path": FOLDER / "new", "axis": "x", "parts": {1: RESULT, 2: RESULT},
     "matrix": MATRIX, "vector": VECTOR, "one": VECTOR, "other": VECTOR, "shared": MATRIX, "vectors": MATRIX,
     "probabilities": VECTOR / 3, "uniform": 0.5 * VECTOR[0], "flags": VECTOR > 0, "index": jnp.arange(3)[0],
-    "term": VECTOR, "series": store().series()[0], "lag": 1, "lags": 1, "field": "A", "model": model(), "fit": fit(),
-    "log": dlb.campaign.read_log(table(), ["a", "b"], "y"),
+    "term": VECTOR, "series": store().series()[0], "lag": 1, "lags": 1, "field": "A", "model": model(),
+    "fit": fit(),    "log": dlb.campaign.read_log(table(), ["a", "b"], "y"),
 }  # fmt: skip
 OWN = {
     "average_reward": {"actions": [0, 1]}, "predicted_rewards": {"actions": [0, 1]},

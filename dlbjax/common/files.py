@@ -32,7 +32,7 @@ def open_regular(path: str | Path, flags: int = os.O_RDONLY) -> int:
     # Without O_NONBLOCK the opening of a pipe waits; regular files do not know it.
     handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o666)
     try:
-        _check_regular(path, os.fstat(handle))
+        check_regular(path, os.fstat(handle))
     except BaseException:
         os.close(handle)
         raise
@@ -48,7 +48,8 @@ def read_limited(path: str | Path, limit: int, what: str) -> bytes:
     return content
 
 
-def _check_regular(path: str | Path, found: os.stat_result) -> None:
+def check_regular(path: str | Path, found: os.stat_result) -> None:
+    """Reject what is no regular file."""
     if stat.S_ISDIR(found.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(found.st_mode):
@@ -109,7 +110,7 @@ def _stem(path: Path) -> str:
 
 def _created(part: Path, path: str | Path) -> IO[bytes]:
     with suppress(FileNotFoundError):
-        _check_regular(path, os.stat(path))
+        check_regular(path, os.stat(path))
     with _naming(path):
         return open(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666), "wb")
 

@@ -32,6 +32,7 @@ from dlbjax.model.actions import ActionSet
 from dlbjax.model.bounds import Bounds
 from dlbjax.model.problem import Problem
 from dlbjax.model.system import System
+from dlbjax.policies import Prior
 
 # Thresholds of the warnings.
 _POOR = 1e-5  # `excitation` below which the actions are predictable from their past
@@ -98,6 +99,23 @@ class Fit:
             name: factor * getattr(bounds, name) for name in names if name not in ("rho", "Phi")
         }
         return bounds.replace(**widened)
+
+    def prior(self) -> Prior:
+        """What a campaign after the data starts from; see `dlbjax.knowledge_gradient`.
+
+        σ² is the variance of a mean of many rewards times their number, r + ωᵀ(I−A)⁻¹Q(I−A)⁻ᵀω with the
+        variances r and Q of reward and state noise. α = θ/h, where that is a share; ρ = ρ(A).
+        """
+        if self.covariance is None:
+            raise ValueError("the fit has no covariance; pass refine=True to identify")
+        s = self.system
+        reach = np.linalg.solve((np.eye(s.n) - s.A).T, s.omega)
+        sigma = np.sqrt(s.reward_noise**2 + reach @ s.state_noise @ reach)
+        share = np.divide(s.theta, s.h, out=np.ones(s.d), where=s.h != 0)
+        return Prior(
+            np.r_[self.baseline, s.h], self.covariance, float(sigma), np.clip(share, 0, 1),
+            float(s.rho), float(s.omega @ self.state),
+        )  # fmt: skip
 
     def plot_order(self, **options: Any) -> np.ndarray:
         """Draw the evidence for the order; see `dlbjax.identification.plots.order`."""

@@ -13,6 +13,7 @@ from dlbjax.policies.epochs import Epochs
 from dlbjax.policies.exp3 import exp3
 from dlbjax.policies.expert import expert
 from dlbjax.policies.explore_then_commit import explore_then_commit
+from dlbjax.policies.knowledge_gradient import Prior, knowledge_gradient
 from dlbjax.policies.larl import larl
 from dlbjax.policies.lin_ucb import lin_ucb
 from dlbjax.policies.planned import planned
@@ -25,6 +26,7 @@ __all__ = [
     "Feedback",
     "Policy",
     "PolicyGrid",
+    "Prior",
     "Schedule",
     "ar2",
     "ar_ucb",
@@ -38,6 +40,7 @@ __all__ = [
     "exp3",
     "expert",
     "explore_then_commit",
+    "knowledge_gradient",
     "larl",
     "lin_ucb",
     "myopic",

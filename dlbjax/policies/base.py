@@ -92,6 +92,10 @@ class Policy(NamedTuple):
       name: for legends and files.
       prepare: prepare(horizon, vertices) -> `Schedule`, instead of `epochs` and `params`, where what
         is fixed ahead depends on the horizon or the vertices.
+      vectors: whether `update` learns from `feedback.vector` whatever it is. In a real campaign it may be
+        none of the vertices; `feedback.action` is then the nearest.
+      gaps: whether `update` is also called after an epoch of a real campaign without any reward, with NaN for
+        it. Otherwise the state stays as it is.
 
     >>> import dlbjax as dlb, jax.numpy as jnp
     >>> always_first = dlb.Policy(
@@ -113,6 +117,8 @@ class Policy(NamedTuple):
     uniforms: int = 0
     name: str = "policy"
     prepare: Callable[[int, np.ndarray], Schedule] | None = None
+    vectors: bool = False
+    gaps: bool = False
 
 
 def check_policy(policy: Any) -> Policy:
@@ -131,6 +137,11 @@ def check_policy(policy: Any) -> Policy:
     whole_number("uniforms", policy.uniforms, at_least=0)
     if not isinstance(policy.name, str):
         raise ValueError(f"name of a policy must be a string; got {short(policy.name)}")
+    for name in ("vectors", "gaps"):
+        if not isinstance(getattr(policy, name), bool):
+            raise ValueError(
+                f"{name} of a policy must be True or False; got {short(getattr(policy, name))}"
+            )
     return policy
 
 

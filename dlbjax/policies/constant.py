@@ -37,7 +37,7 @@ def constant(action: Array, name: str = "constant") -> Policy:
     def prepare(horizon: int, vertices: np.ndarray) -> Schedule:
         return Schedule(epochs=horizon, arms=arms)
 
-    return Policy(init, act, update, feedback=(), name=name, prepare=prepare)
+    return Policy(init, act, update, feedback=(), name=name, prepare=prepare, vectors=True)
 
 
 def clairvoyant(problem: Problem) -> Policy:

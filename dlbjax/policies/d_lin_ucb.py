@@ -143,6 +143,8 @@ def d_lin_ucb(
                 config={"bounds": bounds.as_dict(), "lam": λ, "delta": δ, "gamma": 1 - forgetting},
             )
 
-        return Policy(init, act, update, feedback=("last",), name="D-Lin-UCB", prepare=prepare)
+        return Policy(
+            init, act, update, feedback=("last",), name="D-Lin-UCB", prepare=prepare, vectors=True
+        )
 
     return over_grid(make, bounds, lam=lam, delta=delta, gamma=gamma)

@@ -114,6 +114,8 @@ def dynlin_ucb(
             config = {"bounds": bounds.as_dict(), "lam": λ, "delta": δ, "scale": scale, "extra": q}
             return Schedule(lengths, Params(λ, start), lambda m: scale * β(m), config=config)
 
-        return Policy(init, act, update, feedback=("last",), name="DynLin-UCB", prepare=prepare)
+        return Policy(
+            init, act, update, feedback=("last",), name="DynLin-UCB", prepare=prepare, vectors=True
+        )
 
     return over_grid(make, bounds, lam=lam, delta=delta, scale=scale, extra=extra, first=first)

@@ -240,5 +240,11 @@ def dynlin_ucb_adaptive(growth: Number = GROWTH, factor: Number = FACTOR) -> Pol
         )
 
     return Policy(
-        init, act, update, feedback=("last", "total"), name="DynLin-UCB adaptive", prepare=prepare
+        init,
+        act,
+        update,
+        feedback=("last", "total"),
+        name="DynLin-UCB adaptive",
+        prepare=prepare,
+        vectors=True,
     )

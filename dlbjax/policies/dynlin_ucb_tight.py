@@ -168,7 +168,13 @@ def dynlin_ucb_tight(
             )
 
         return Policy(
-            init, act, update, feedback=("last",), name="DynLin-UCB tight", prepare=prepare
+            init,
+            act,
+            update,
+            feedback=("last",),
+            name="DynLin-UCB tight",
+            prepare=prepare,
+            vectors=True,
         )
 
     return over_grid(make, bounds, lam=lam, delta=delta, extra=extra, x1=x1)

@@ -95,5 +95,5 @@ def explore_then_commit(explore: int | None = None, lags: int = 13) -> Policy:
 
     return Policy(
         init, act, update, feedback=("last",), uniforms=1, name="Explore then commit",
-        prepare=prepare,
+        prepare=prepare, vectors=True,
     )  # fmt: skip

@@ -81,6 +81,8 @@ def lin_ucb(
                 config={"bounds": bounds.as_dict(), "lam": λ, "delta": δ},
             )
 
-        return Policy(init, act, update, feedback=("last",), name="Lin-UCB", prepare=prepare)
+        return Policy(
+            init, act, update, feedback=("last",), name="Lin-UCB", prepare=prepare, vectors=True
+        )
 
     return over_grid(make, bounds, lam=lam, delta=delta)

@@ -36,4 +36,4 @@ def planned(problem: Problem) -> Policy:
             epochs=np.diff(np.r_[0, changes, horizon]), plan=lambda epoch: plan[epoch.start]
         )
 
-    return Policy(init, act, update, feedback=(), name="plan", prepare=prepare)
+    return Policy(init, act, update, feedback=(), name="plan", prepare=prepare, vectors=True)

@@ -104,7 +104,13 @@ def thompson_sampling(bounds: Bounds, lam: Number = 0.01) -> Policy | PolicyGrid
             )
 
         return Policy(
-            init, act, update, feedback=("last",), name="Thompson sampling", prepare=prepare
+            init,
+            act,
+            update,
+            feedback=("last",),
+            name="Thompson sampling",
+            prepare=prepare,
+            vectors=True,
         )
 
     return over_grid(make, bounds, lam=lam)

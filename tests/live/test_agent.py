@@ -1,13 +1,8 @@
 """The agent: decides as the simulator does, survives crashes, and rejects files of other campaigns."""
 
 import json
-import multiprocessing
-import random
-import signal
-import time
-from contextlib import suppress
+import sqlite3
 from functools import partial
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -87,7 +82,7 @@ def assert_simulated(problem, policy, horizon):
 @pytest.fixture
 def _unsynced(monkeypatch):
     """Does not wait for the disk, where a test is not about power cuts."""
-    monkeypatch.setattr("os.fsync", lambda handle: None)
+    monkeypatch.setattr("dlbjax.live.journal.SYNCHRONOUS", "OFF")
 
 
 @pytest.mark.usefixtures("_unsynced")
@@ -114,8 +109,13 @@ def test_resumed_at_every_round_it_is_the_same(problem, name, tmp_path):
 
 def assert_same(one, other):
     """To the last bit, in what is seen and what is not."""
+    for now in (one._now, other._now):  # what an interrupted call may have left does not count
+        del now.record.rewards[now.told :], now.record.spend[now.told :]
+        del now.record.allocations[now.told + now.waiting :], now.chosen[now.decision.number :]
     jax.tree.map(
-        np.testing.assert_array_equal, one._now._replace(mark=0), other._now._replace(mark=0)
+        np.testing.assert_array_equal,
+        one._now._replace(mark=0, stage=0),
+        other._now._replace(mark=0, stage=0),
     )
 
 
@@ -134,69 +134,6 @@ def test_resumed_after_many_decisions_it_is_the_same(tmp_path, stop):
     assert_same(again, agent)
 
 
-@pytest.mark.slow
-def test_killed_at_any_time_it_loses_nothing(tmp_path):
-    path, kills = tmp_path / "campaign.jsonl", 4
-    rng, told = random.Random(0), 0
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([campaign.__name__])
-    for attempt in range(kills + 1):
-        receiver, sender = context.Pipe(duplex=False)
-        child = context.Process(target=campaign.play, args=(path, sender))
-        child.start()
-        sender.close()
-        at_start = receiver.recv()
-        assert told <= at_start <= told + 1  # the last reward may have been written unacknowledged
-        told = at_start
-        with suppress(EOFError):
-            for _ in range(rng.randint(0, 230) if attempt < kills else campaign.ROUNDS):
-                told = receiver.recv()
-            child.kill()
-            while True:
-                told = receiver.recv()
-        child.join()
-        assert child.exitcode == (-signal.SIGKILL if attempt < kills else 0)
-    assert told == campaign.ROUNDS
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    played = [line["allocation"] for line in lines if "allocation" in line]
-    agent = campaign.begin()
-    expected = [a for _, a in campaign.rounds(agent, campaign.ROUNDS)]
-    np.testing.assert_array_equal(played, expected)
-    with campaign.begin(path) as again:
-        assert again.told == campaign.ROUNDS
-        assert_same(again, agent)
-
-
-@pytest.mark.usefixtures("_unsynced")
-def test_a_campaign_of_twenty_thousand_rounds_resumes_within_seconds(tmp_path):
-    """The campaign is one that was simulated."""
-    path, horizon = tmp_path / "a", 20_000
-    result = dlb.simulate(
-        campaign.PROBLEM, campaign.POLICY, horizon, seeds=[campaign.SEED], rounds=[horizon],
-        record=("actions", "rewards"),
-    )  # fmt: skip
-    allocations = campaign.PROBLEM.actions.vertices[result.actions[0]].tolist()
-    campaign.begin(path, horizon).close()
-    journal = Journal(path)
-    _, mark = journal.read()
-    for allocation, reward in zip(allocations, result.rewards[0].tolist(), strict=True):
-        mark = journal.append(mark, {"allocation": allocation})
-        mark = journal.append(mark, {"reward": reward})
-    journal.close()
-    begin = time.perf_counter()
-    with campaign.begin(path, horizon) as agent:
-        assert time.perf_counter() - begin < 10
-        assert agent.told == horizon
-
-
-def test_a_journal_of_an_earlier_version_is_continued(tmp_path):
-    problem, path = dlb.problems.synthetic(), tmp_path / "a"
-    path.write_bytes((Path(__file__).parent / "version_0_1.jsonl").read_bytes())
-    policy = dlb.dynlin_ucb(dlb.Bounds.of(problem))
-    with dlb.Agent(policy, problem.actions, 20, path=path) as agent:
-        assert (agent.told, agent.waiting) == (8, False)
-
-
 # --- what it rejects ------------------------------------------------------------------------------
 
 
@@ -212,7 +149,7 @@ def test_asked_twice_it_returns_the_same(agent, tmp_path):
     with campaign.begin(tmp_path / "a") as kept:
         kept.ask()
         kept.ask()
-    assert len((tmp_path / "a").read_text().splitlines()) == 2
+    assert len(events(tmp_path / "a")) == 2
 
 
 def test_order_of_calls(agent):
@@ -221,24 +158,39 @@ def test_order_of_calls(agent):
     for _ in range(3):
         agent.ask()
         agent.tell(1.0)
-    with pytest.raises(RuntimeError, match="all 3 rounds have been played; start a new"):
+    with pytest.raises(
+        RuntimeError, match="all 3 rounds have been played; call change with a longer"
+    ):
         agent.ask()
     with pytest.raises(RuntimeError, match="all 3 allocations have been told"):
         agent.tell(1.0)
 
 
-@pytest.mark.parametrize("reward", [np.nan, np.inf, "1", None, [1.0], np.ones(3), 1j, 10**400])
+NO_REWARDS = [
+    np.nan,
+    np.inf,
+    "1",
+    [1.0],
+    np.ones(3),
+    1j,
+    10**400,
+    True,
+    np.bool_(0),
+    jnp.array(True),
+]
+
+
+@pytest.mark.parametrize("reward", NO_REWARDS)
 def test_invalid_rewards_are_rejected(tmp_path, reward):
     with campaign.begin(tmp_path / "a") as agent:
         agent.ask()
-        before = (tmp_path / "a").read_bytes()
-        with pytest.raises(ValueError, match=r"^reward must .* keep the allocation and tell"):
+        with pytest.raises(ValueError, match=r"^reward must .*None"):
             agent.tell(reward)
         assert (agent.told, agent.waiting) == (0, True)
-        assert (tmp_path / "a").read_bytes() == before
+    assert len(events(tmp_path / "a")) == 2
 
 
-@pytest.mark.parametrize("reward", [1, True, np.float32(1), np.array(1.0), jnp.float32(1), 1.0])
+@pytest.mark.parametrize("reward", [1, np.float32(1), np.array(1.0), jnp.float32(1), 1.0])
 def test_numbers_of_any_type_are_rewards(agent, reward):
     agent.ask()
     agent.tell(reward)
@@ -246,33 +198,23 @@ def test_numbers_of_any_type_are_rewards(agent, reward):
 
 
 def test_a_reward_that_could_not_be_written_can_be_told_again(tmp_path, monkeypatch):
-    def interrupted(handle):
+    append = Journal.append
+
+    def interrupted(journal, mark, event):
+        append(journal, mark, event)
         raise KeyboardInterrupt
 
     with campaign.begin(tmp_path / "a") as agent:
         agent.ask()
         with monkeypatch.context() as patch:
-            patch.setattr("os.fsync", interrupted)
+            patch.setattr(Journal, "append", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 agent.tell(123.0)
         assert (agent.told, agent.waiting) == (0, True)
         agent.tell(0.5)
     with campaign.begin(tmp_path / "a") as again:
         assert_same(again, agent)
-
-
-def test_the_reward_of_an_incomplete_line_is_waited_for(tmp_path):
-    path = tmp_path / "a"
-    with campaign.begin(path) as agent:
-        list(campaign.rounds(agent, 10))
-    path.write_bytes(path.read_bytes()[:-5])
-    with pytest.warns(UserWarning, match="a is not complete and was dropped") as caught:
-        again = campaign.begin(path)
-    assert caught[0].filename == campaign.__file__
-    assert (again.told, again.waiting) == (9, True)
-    list(campaign.rounds(again, 10))
-    again.close()
-    assert_same(again, agent)
+        assert again.history().rewards == [0.5]
 
 
 def worse(params, vertices, state, epoch):
@@ -295,6 +237,11 @@ OTHERS = {
         "channels": ("a", "c", "b")
     },
     "begun with units='EUR' instead of 'USD'": {"units": "USD"},
+    r"begun with current=None instead of \[0.0, 1.0, 0.0\]": {"current": (0, 1, 0)},
+    r"begun with max_change=None instead of \[2.0, 2.0, 2.0\]": {
+        "max_change": 2,
+        "policy": OWN._replace(vectors=True),
+    },
     "in round 2 the policy given here plays something else": {"policy": OWN._replace(act=worse)},
 }
 
@@ -310,27 +257,12 @@ def test_another_campaign_is_rejected_and_left_unchanged(tmp_path, problem, mess
         for reward in (1.0, 0.5, 0.2):
             agent.ask()
             agent.tell(reward)
-    with path.open("ab") as file:
-        file.write(b"half a line")
     kept = path.read_bytes()
-    with (
-        pytest.warns(UserWarning, match="not complete"),
-        pytest.raises(ValueError, match=f"a holds another campaign.*{message}"),
-    ):
+    with pytest.raises(ValueError, match=f"a holds another campaign.*{message}"):
         dlb.Agent(**(arguments | OTHERS[message]))
     assert path.read_bytes() == kept
-    with pytest.warns(UserWarning, match="not complete"), dlb.Agent(**arguments) as again:
+    with dlb.Agent(**arguments) as again:
         assert_same(again, agent)  # which shows that the lock was released, too
-
-
-def test_a_file_of_another_format_is_rejected(tmp_path):
-    journal = Journal(tmp_path / "a")
-    journal.begin({"format": 2})
-    journal.close()
-    with pytest.raises(
-        ValueError, match="a has format 2, but this version of dlbjax reads format 1"
-    ):
-        campaign.begin(tmp_path / "a")
 
 
 def test_a_file_in_use_is_rejected(tmp_path):
@@ -358,6 +290,14 @@ WRONG = {
     "channels must be 3 distinct names, .* got 'abc'": {"channels": "abc"},
     "channels must be 3 distinct names.*'a', 'a', 'b'": {"channels": ("a", "a", "b")},
     "units must be text": {"units": 3},
+    "current must have shape": {"current": (1, 2)},
+    "max_change must be > 0": {"policy": dlb.constant([0, 0, 0]), "max_change": (1, 0, 1)},
+    "policy 'policy' learns about its vertices only": {"max_change": 1},
+    "a finite list has nothing between": {
+        "actions": dlb.actions.finite(np.eye(3)),
+        "max_change": 1,
+    },
+    "vectors of a policy must be True or False": {"policy": OWN._replace(vectors=1)},
     "which is not in the problem's action set": {"policy": dlb.constant([9.0, 9.0, 9.0])},
     "feedback must be a tuple": {"policy": OWN._replace(feedback="last")},
     "chose action 10; its act must return the index of one of 10": {
@@ -413,12 +353,30 @@ def test_shows_names_and_units(problem):
 def test_the_file_can_be_read_by_anyone(tmp_path):
     with campaign.begin(tmp_path / "a") as agent:
         ((_, allocation),) = campaign.rounds(agent, 1)
-    header, asked, told = map(json.loads, (tmp_path / "a").read_text().splitlines())
-    assert header["policy"] == "Exp3"
-    assert header["config"]["gamma"] == 0.2
-    assert header["versions"]["dlbjax"] == dlb.__version__
-    assert (asked["round"], asked["allocation"]) == (1, allocation.tolist())
-    assert (told["round"], told["reward"]) == (1, campaign.reward_of(1, allocation))
+    begin, asked, told = events(tmp_path / "a")
+    assert begin["event"] == "begin"
+    assert begin["policy"] == "Exp3"
+    assert begin["config"]["gamma"] == 0.2
+    assert begin["versions"]["dlbjax"] == dlb.__version__
+    assert asked == {"round": 1, "event": "ask", "allocation": allocation.tolist()}
+    assert told == {"round": 1, "event": "tell", "reward": campaign.reward_of(1, allocation)}
+
+
+def test_exports_its_events_as_text(tmp_path, agent):
+    with campaign.begin(tmp_path / "a") as kept:
+        list(campaign.rounds(kept, 2))
+        kept.export(tmp_path / "text")
+    lines = (tmp_path / "text").read_text().splitlines()
+    assert list(map(json.loads, lines)) == events(tmp_path / "a")
+    with pytest.raises(RuntimeError, match="this campaign has no file; pass path"):
+        agent.export(tmp_path / "text")
+
+
+def events(path):
+    with sqlite3.connect(path) as database:
+        rows = database.execute("SELECT round, event, data FROM events ORDER BY number").fetchall()
+    database.close()
+    return [{"round": r, "event": event, **json.loads(data)} for r, event, data in rows]
 
 
 def test_leaves_jax_as_it_was(agent):

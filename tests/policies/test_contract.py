@@ -78,6 +78,9 @@ POLICIES = {
     "ar2": lambda p: dlb.ar2(dlb.Bounds.of(p, 0.7)),
     "ar2, restarts": lambda p: dlb.ar2(dlb.Bounds.of(p, 0.7), epoch=25),
     "ar_ucb": lambda p: dlb.ar_ucb(2, 1.0, 0.2),
+    "knowledge_gradient": lambda p: dlb.knowledge_gradient(
+        dlb.Prior(np.zeros(4), np.eye(4), 0.5, np.full(3, 0.5), 0.5)
+    ),
     "larl": lambda p: dlb.larl(1, alpha=0.1),
     "explore_then_commit": lambda p: dlb.explore_then_commit(30, lags=3),
     "explore_then_commit, defaults": lambda p: dlb.explore_then_commit(),

@@ -1,0 +1,133 @@
+"""The knowledge gradient against its formulas in NumPy: the posterior in one go, E max on a fine grid."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import dlbjax as dlb
+from dlbjax.identification import Fit
+
+T = 40
+ACTIONS = dlb.actions.budget([0.2, 0, 0.5], [2.0, 1.0, 1.5], 2.5)
+PRIOR = dlb.Prior(
+    mean=[3.0, 1.0, 1.3, 0.9],
+    covariance=np.array(
+        [[0.3, -0.05, 0, 0], [-0.05, 0.1, 0.04, 0], [0, 0.04, 0.2, -0.02], [0, 0, -0.02, 0.15]]
+    ),
+    sigma=0.5,
+    immediate=[0.3, 1.0, 0.0],
+    memory=0.7,
+    carried=1.1,
+)
+GRID = np.linspace(-8, 8, 4001)
+WEIGHTS = np.exp(-(GRID**2) / 2) / np.exp(-(GRID**2) / 2).sum()
+
+
+def exposures(spend):
+    """(t + 1, d) of every round so far, and s for the next."""
+    share, s, found = np.array(PRIOR.immediate), np.zeros(3), []
+    for u in spend:
+        found.append(share * u + (1 - share) * s)
+        s = PRIOR.memory * s + (1 - PRIOR.memory) * u
+    return found, s
+
+
+def posterior(spend, rewards):
+    precision = np.linalg.inv(PRIOR.covariance)
+    b = precision @ PRIOR.mean
+    for t, (e, y) in enumerate(zip(exposures(spend)[0], rewards, strict=True)):
+        if y is not None:
+            f = np.r_[1, e]
+            precision = precision + np.outer(f, f) / PRIOR.sigma**2
+            b = b + f * (y - PRIOR.carried * PRIOR.memory**t) / PRIOR.sigma**2
+    covariance = np.linalg.inv(precision)
+    return covariance @ b, covariance
+
+
+def scores(spend, rewards):
+    """m·⟨μ,u⟩ + (r−m)·(E max − max) of every vertex u, up to a factor."""
+    mean, covariance = posterior(spend, rewards)
+    left = T - len(spend)
+    m = min(4, left)  # ⌈1/(1 − 0.7)⌉
+    values, found = ACTIONS.vertices @ mean[1:], []
+    for u in ACTIONS.vertices:
+        ahead = np.mean(exposures([*spend, *[u] * m])[0][len(spend) :], axis=0)
+        f = np.r_[1, ahead]
+        spread = np.sqrt(f @ covariance @ f + PRIOR.sigma**2 / m)
+        shift = np.column_stack([np.ones(len(values)), ACTIONS.vertices]) @ covariance @ f / spread
+        best = np.max(values[:, None] + shift[:, None] * GRID, axis=0) @ WEIGHTS
+        found.append(m * (u @ mean[1:]) + (left - m) * (best - values.max()))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_decides_by_its_formulas(seed):
+    """Within the error of 16 nodes; with missing rewards and spend that differs."""
+    rng, agent = np.random.default_rng(seed), dlb.Agent(dlb.knowledge_gradient(PRIOR), ACTIONS, T)
+    h, spend, rewards, played = rng.normal([1.0, 1.3, 0.9], 0.4), [], [], []
+    for _ in range(T):
+        expected, allocation = scores(spend, rewards), agent.ask()
+        played.append(ACTIONS.index(allocation))
+        assert expected[played[-1]] > expected.max() - 0.01 * np.ptp(expected)
+        actual = allocation * rng.uniform(0.9, 1.1, 3) if rng.random() < 0.5 else None
+        spend.append(allocation if actual is None else actual)
+        e = exposures(spend)[0][-1]
+        rewards.append(None if rng.random() < 0.2 else float(3 + h @ e + 0.5 * rng.normal()))
+        agent.tell(rewards[-1], actual)
+    assert len(set(played)) > 1
+
+
+def test_what_it_knows_is_the_posterior():
+    """Told its own expectations, a certain policy plays the best vertex throughout."""
+    certain = PRIOR._replace(covariance=1e-12 * np.eye(4))
+    agent = dlb.Agent(dlb.knowledge_gradient(certain), ACTIONS, T)
+    best = ACTIONS.vertices[np.argmax(ACTIONS.vertices @ PRIOR.mean[1:])]
+    for _ in range(T):
+        np.testing.assert_array_equal(agent.ask(), best)
+        agent.tell(7.0)
+
+
+WRONG = {
+    "prior must be a dlbjax.Prior": lambda: dlb.knowledge_gradient((1, 2)),
+    "sigma must be > 0": lambda: dlb.knowledge_gradient(PRIOR._replace(sigma=0.0)),
+    "memory must be >= 0.0 and < 1": lambda: dlb.knowledge_gradient(PRIOR._replace(memory=1.0)),
+    "immediate must hold shares": lambda: dlb.knowledge_gradient(
+        PRIOR._replace(immediate=[2, 0, 0])
+    ),
+    "covariance must be symmetric and positive": lambda: dlb.knowledge_gradient(
+        PRIOR._replace(covariance=-np.eye(4))
+    ),
+    "mean must hold a baseline and": lambda: dlb.knowledge_gradient(PRIOR._replace(mean=[1.0])),
+    "prior is of 3 channels, but the actions have 2": lambda: dlb.Agent(
+        dlb.knowledge_gradient(PRIOR), dlb.actions.simplex(2), 5
+    ),
+    "at most 2000 vertices; got 2001": lambda: dlb.Agent(
+        dlb.knowledge_gradient(PRIOR),
+        dlb.actions.finite(np.random.default_rng(0).random((2001, 3))),
+        5,
+    ),
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_what_cannot_be_used_is_rejected(message):
+    with pytest.raises(ValueError, match=message):
+        WRONG[message]()
+
+
+def test_the_prior_of_a_fit():
+    """Of a system with one state, whose noise is carried over: the variance of a mean of many rewards."""
+    system = dlb.System(
+        [[0.6]], [[0.4, 0.2]], [2.0], [1.0, -3.0], state_noise=0.3, reward_noise=0.5
+    )
+    unused = dict.fromkeys(field.name for field in dataclasses.fields(Fit))
+    known = {"system": system, "baseline": 4.0, "covariance": np.eye(3), "state": np.array([0.7])}
+    prior = Fit(**unused | known).prior()
+    np.testing.assert_allclose(prior.mean, [4.0, 1 + 2 * 0.4 / 0.4, -3 + 2 * 0.2 / 0.4])
+    np.testing.assert_allclose(prior.immediate, [1 / 3, 1.0])  # −3/−2 is no share
+    np.testing.assert_allclose(prior.sigma**2, 0.5**2 + (2 / 0.4 * 0.3) ** 2)
+    np.testing.assert_allclose([prior.memory, prior.carried], [0.6, 1.4])
+    assert dlb.Agent(dlb.knowledge_gradient(prior), dlb.actions.simplex(2), 52).ask().sum() == 1
+    with pytest.raises(ValueError, match="the fit has no covariance; pass refine=True"):
+        Fit(**unused | known | {"covariance": None}).prior()
