@@ -13,7 +13,8 @@ def add_to(commands: Commands) -> None:
     parser = commands.add_parser(
         "lab",
         help="serve an interactive page: drag a parameter, watch the regret",
-        description="Serve the lab to browsers on this machine, until Ctrl-C, and open one. Needs the extra lab.",
+        description="Serve the lab to browsers on this machine until Ctrl-C, and open one.\n"
+        "Needs the extra lab.",
         epilog="examples:\n  dlbjax lab\n  dlbjax lab mine.toml --port 8000 --no-browser\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

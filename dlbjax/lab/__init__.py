@@ -1,8 +1,9 @@
 """The lab: an interactive page on which parameters are dragged and the regret follows.
 
-Needs the extra `lab`. The modules: `settings` (what a visitor has chosen), `sources` (the problem that makes),
-`outcomes` (what is computed for a view), `computation` (off the event loop, the newest request first),
-`views` and `tables` (what is drawn), `controls` and `page` (widgets), `script` (copy as Python), `server`.
+Needs the extra `lab`. In the order of imports: `settings` (what a visitor has chosen), `sources` (the problem
+that this makes), `script` (copy as Python), `computation` (off the event loop, the newest request first),
+`outcomes` (what is computed for a view), `views` and `tables` (what is drawn), `controls` and `page` (the
+widgets), `server`.
 """
 
 from typing import TYPE_CHECKING

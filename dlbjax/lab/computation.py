@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
-from dlbjax.lab.settings import Rejected
+from dlbjax.lab.settings import InputError
 
 MOST_SECONDS = 30.0  # of a request
 _PATIENCE = 0.4  # seconds that an older request is given, so that a drag shows pictures on its way
@@ -19,7 +19,7 @@ _pool = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="lab")  # for
 _log = logging.getLogger("dlbjax")
 
 
-class Cancelled(Exception):
+class StaleError(Exception):
     """Raised in a computation whose outcome nobody waits for."""
 
 
@@ -48,11 +48,11 @@ class Ticket:
         self.check()
 
     def check(self) -> None:
-        """Raise `Cancelled` where the request is stale, `Rejected` where its time is up."""
+        """Raise `StaleError` where the request is stale, `InputError` where its time is up."""
         if self._is_stale(self):
-            raise Cancelled
+            raise StaleError
         if self.seconds > MOST_SECONDS:
-            raise Rejected(
+            raise InputError(
                 "rounds",
                 f"this takes more than {MOST_SECONDS:.0f} s, the limit; choose fewer runs or rounds",
             )
@@ -72,7 +72,7 @@ class Report(Protocol):
     def show(self, outcome: Any, ticket: Ticket) -> None:
         """The computation is complete."""
 
-    def reject(self, error: Rejected) -> None:
+    def reject(self, error: InputError) -> None:
         """The request cannot be computed."""
 
 
@@ -107,11 +107,11 @@ class Queue:
                     self._report.progress(ticket)
             try:
                 outcome = future.result()
-            except Cancelled:
+            except StaleError:
                 continue
             except Exception as error:
                 if not self._closed:
-                    self._report.reject(_as_rejected(error))
+                    self._report.reject(_as_input_error(error))
             else:
                 if not self._closed:
                     self._report.show(outcome, ticket)
@@ -125,9 +125,9 @@ def _carry_out(compute: Callable[[Ticket], Any], ticket: Ticket) -> Any:
     return compute(ticket)
 
 
-def _as_rejected(error: Exception) -> Rejected:
-    if isinstance(error, Rejected):
+def _as_input_error(error: Exception) -> InputError:
+    if isinstance(error, InputError):
         return error
     if not isinstance(error, ValueError | ArithmeticError | MemoryError):
         _log.error("the lab could not compute a view", exc_info=error)
-    return Rejected("", str(error) or type(error).__name__)
+    return InputError("", str(error) or type(error).__name__)

@@ -17,8 +17,8 @@ from dlbjax.lab.settings import (
     MOST_RUNS,
     OFFERS,
     SHORTEST,
+    InputError,
     Learner,
-    Rejected,
     Settings,
 )
 from dlbjax.lab.sources import base_of, limits_of, sigma_of, table_of
@@ -44,7 +44,7 @@ class Errors:
         self._panes[field] = pane
         return pane
 
-    def show(self, error: Rejected | None) -> None:
+    def show(self, error: InputError | None) -> None:
         """Show an error beside its field, or with None no error."""
         at = error and self._panes.get(error.field, self._panes[""])
         for pane in self._panes.values():
@@ -117,7 +117,7 @@ class Controls:
                 learners[policy] = learner
             else:
                 del learners[policy]
-        except Rejected as error:
+        except InputError as error:
             self._errors.show(error)
         else:
             self._change(learners=tuple(learners[name] for name in OFFERS if name in learners))
@@ -191,12 +191,24 @@ class Controls:
         )
         picture = views.actions_figure(problem)
         self._actions.param.update(object=picture, visible=picture is not None)
-        across, down = views.table_names(system)
-        frame = pd.DataFrame(table_of(system), columns=across)
+        self._fill_table(problem)
+
+    def _fill_table(self, problem: Problem) -> None:
+        across, down = views.table_names(problem.system)
+        frame = pd.DataFrame(table_of(problem.system), columns=across)
         frame.insert(0, "to", down)
-        if not frame.equals(self._table.value):
-            editors: dict[str, Any] = {name: {"type": "number"} for name in across}
-            self._table.param.update(editors=editors | {"to": None}, value=frame)
+        if frame.equals(self._table.value):
+            return
+        if list(frame) == list(self._table.value):
+            self._table.value = frame
+            return
+        editors: dict[str, Any] = {"to": None} | {name: {"type": "number"} for name in across}
+        self._table = pn.widgets.Tabulator(
+            frame, layout="fit_data", sortable=False, selectable=False, show_index=False, editors=editors,
+            sizing_mode="stretch_width",
+        )  # fmt: skip
+        self._table.on_edit(self._table_edited)
+        self._table_card[0] = self._table
 
     # --- the cards -----------------------------------------------------------------------------------
 
@@ -209,11 +221,11 @@ class Controls:
 
     def _problem_card(self, sources: Mapping[str, str]) -> pn.Card:
         slider, discrete = pn.widgets.FloatSlider, pn.widgets.DiscreteSlider
-        self._table = pn.widgets.Tabulator(
-            pd.DataFrame(), layout="fit_data", sortable=False, selectable=False, show_index=False,
+        self._table = pn.widgets.Tabulator(pd.DataFrame())  # until there is a problem
+        self._table_card = pn.Card(
+            pn.Spacer(), self._errors.place("table"), title="the system, editable", collapsed=True, margin=10,
             sizing_mode="stretch_width",
         )  # fmt: skip
-        self._table.on_edit(self._table_edited)
         self._numbers = pn.pane.HTML("", margin=(0, 10))
         self._actions = pn.pane.Bokeh(None, sizing_mode="stretch_width")
         return pn.Card(
@@ -225,8 +237,7 @@ class Controls:
             self._field("budget", slider(name="budget", start=0.1, end=3, step=0.05)),
             self._field("x1", slider(name="x₁, added to every coordinate", start=-2, end=2, step=0.05)),
             self._numbers, self._actions,
-            pn.Card(self._table, self._errors.place("table"), title="the system, editable",
-                    sizing_mode="stretch_width", collapsed=True, margin=10),
+            self._table_card,
             title="Problem", sizing_mode="stretch_width",
         )  # fmt: skip
 
@@ -273,6 +284,6 @@ def _number_or_none(policy: str, text: str) -> float | None:
     try:
         return float(text) if text.strip() else None
     except ValueError:
-        raise Rejected(
+        raise InputError(
             policy, f"λ must be a number, or empty for its default; got {text!r:.60}"
         ) from None

@@ -8,12 +8,11 @@ import numpy as np
 from dlbjax.engine.settings import check_settings
 from dlbjax.engine.simulate import make_entry, run_together
 from dlbjax.lab.computation import Ticket
-from dlbjax.lab.settings import Learner, Rejected, Settings, State
+from dlbjax.lab.settings import InputError, Learner, Settings, State
 from dlbjax.lab.sources import problem_of
 from dlbjax.model.problem import Problem
 from dlbjax.policies.base import make_schedule
 from dlbjax.results.result import Result
-from dlbjax.sensitivity import Sensitivity
 from dlbjax.sensitivity import of as sensitivity_of
 
 MOST_ACTIONS = 10**7  # that are recorded, of all runs, for the shares of the vertices
@@ -62,7 +61,7 @@ class Outcome(NamedTuple):
 
     state: State
     problem: Problem
-    content: list[Curve] | Shares | Run | Sensitivity | None  # by the state's view
+    content: Any  # by the state's view: curves, Shares, Run, None, Sensitivity; None or [] without a policy
     simulated: int  # rounds of all runs, for this picture
 
 
@@ -86,7 +85,7 @@ class Computer:
         elif state.view == "sensitivity":
             n, d = problem.system.n, problem.system.d
             if n * (n + d) > _MOST_ENTRIES:
-                raise Rejected("", f"sensitivities are shown for up to {_MOST_ENTRIES} entries")
+                raise InputError("", f"sensitivities are shown for up to {_MOST_ENTRIES} entries")
             content = sensitivity_of(problem)
         return Outcome(state, problem, content, ticket.done)
 
@@ -127,7 +126,7 @@ class Computer:
         settings, system = state.settings, problem.system
         most = MOST_NUMBERS // (system.n + 2)
         if settings.rounds > most:
-            raise Rejected(
+            raise InputError(
                 "rounds",
                 f"one run in detail can have up to {most:,} rounds here; choose fewer".replace(
                     ",", " "
@@ -174,7 +173,7 @@ def _simulate(
         try:
             entries.append(make_entry(problem, learner.label, policy, asked))
         except ValueError as error:
-            raise Rejected(learner.policy, str(error)) from None
+            raise InputError(learner.policy, str(error)) from None
         ticket.check()
     return run_together(entries, asked, ticket.tick, None, 0.0)
 

@@ -28,7 +28,7 @@ from dlbjax.lab.settings import (
     SHORTEST,
     SOURCES,
     VIEWS,
-    Rejected,
+    InputError,
     State,
 )
 from dlbjax.lab.tables import final_table, overlays_of, regret_csv, sensitivity_table
@@ -75,7 +75,7 @@ class Page:
         try:
             self.state = State.of_query(query) if query else start
             self._fill()
-        except Rejected as rejected:
+        except InputError as rejected:
             self.state, error = start, rejected
             self._fill()
         if error is not None:
@@ -98,7 +98,7 @@ class Page:
             return
         try:
             self.state = self.state.change(**values)
-        except Rejected as error:
+        except InputError as error:
             self._complain(error)
             return
         self._fill()
@@ -117,7 +117,7 @@ class Page:
         """Show a picture."""
         self._later(partial(self._show, outcome, ticket.seconds))
 
-    def reject(self, error: Rejected) -> None:
+    def reject(self, error: InputError) -> None:
         """Say why there is no picture; the last one stays."""
         self._later(partial(self._complain, error))
 
@@ -182,11 +182,11 @@ class Page:
         if self._run:
             run, problem = self._run
             self._first.end = max(2, len(run.rewards) - views.WINDOW + 1)
-            self._panes["run"].object = views.run_figure(run, problem, self._first.value)
+            self._panes["run"].object = views.run_figure(run, problem, int(self._first.value or 1))
         else:
             self._panes["run"].object = None
 
-    def _complain(self, error: Rejected) -> None:
+    def _complain(self, error: InputError) -> None:
         self._bar.visible = False
         self._errors.show(error)
         self._status.object = "The last picture stays until this is corrected."
@@ -220,8 +220,8 @@ class Page:
             value=-1, max=100, visible=False, sizing_mode="stretch_width", height=6, margin=(0, 10)
         )
         main = pn.Column(
-            self._views(), self._bar, pn.Row(self._status, self._kept, sizing_mode="stretch_width"),
-            self._errors.place(""), self._take_away(), small(_LIMITS), sizing_mode="stretch_width",
+            self._views(), self._bar, pn.FlexBox(self._status, self._kept), self._errors.place(""),
+            self._compare(), self._take_away(), small(_LIMITS), sizing_mode="stretch_width",
             min_width=300, styles={"flex": "1 1 480px"}, stylesheets=[_STAYS],
         )  # fmt: skip
         title = pn.pane.HTML(
@@ -273,11 +273,14 @@ class Page:
         self._tabs.param.watch(lambda event: self._change(view=VIEWS[event.new]), "active")
         return self._tabs
 
-    def _take_away(self) -> pn.Card:
+    def _compare(self) -> pn.FlexBox:
         keep = pn.widgets.Button(name="Keep these settings for comparison", button_type="primary")
         keep.on_click(lambda event: self._change(kept=self.state.settings))
         self._drop = pn.widgets.Button(name="Drop what was kept", visible=False)
         self._drop.on_click(lambda event: self._change(kept=None))
+        return pn.FlexBox(keep, self._drop)
+
+    def _take_away(self) -> pn.Card:
         self._script = pn.widgets.TextAreaInput(
             name="Copy as Python",
             rows=10,
@@ -290,7 +293,7 @@ class Page:
             "regret.png": partial(self._picture, "png"),
             "regret.svg": partial(self._picture, "svg"),
             "regret.csv": lambda: regret_csv(self._curves).encode(),
-            "regret.py": lambda: self._script.value.encode(),
+            "regret.py": lambda: str(self._script.value).encode(),
         }
         downloads = [
             pn.widgets.FileDownload(
@@ -299,9 +302,9 @@ class Page:
             for name, make in files.items()
         ]
         return pn.Card(
-            pn.FlexBox(keep, self._drop), pn.FlexBox(*downloads),
+            pn.FlexBox(*downloads),
             pn.Row(self._script, self._copy, sizing_mode="stretch_width"),
-            title="Compare and take away", sizing_mode="stretch_width", margin=10,
+            title="Take away: Python, PNG, SVG, CSV", collapsed=True, sizing_mode="stretch_width", margin=10,
         )  # fmt: skip
 
     def _picture(self, kind: str) -> bytes:

@@ -1,6 +1,7 @@
 """The server of the lab: on loopback, one page for every visitor."""
 
 import asyncio
+import signal
 import socket
 from typing import Any
 
@@ -21,7 +22,9 @@ def serve(given: Problem | None, name: str, port: int, show: bool) -> None:
     """Serve the lab until Ctrl-C, and open a browser if wanted."""
 
     async def run() -> None:
+        handler = signal.getsignal(signal.SIGINT)
         server = make_server(given, name, port)
+        signal.signal(signal.SIGINT, handler)  # Panel's own would stop the loop under us
         server.start()
         print(f"the lab is at http://{ADDRESS}:{server.port}/ (Ctrl-C ends it)", flush=True)
         if show:

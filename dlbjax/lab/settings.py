@@ -49,7 +49,7 @@ SOURCES = {
 VIEWS = ("regret", "vertices", "run", "system", "sensitivity")
 
 
-class Rejected(ValueError):
+class InputError(ValueError):
     """Input that cannot be used.
 
     Attributes:
@@ -109,7 +109,7 @@ class Learner:
 
     def __post_init__(self) -> None:
         if self.policy not in OFFERS:
-            raise Rejected(
+            raise InputError(
                 "policies", f"there is no {self.policy!r:.60}{hint(self.policy, OFFERS)}"
             )
         for name in ("rho_bar", "lam", "scale"):
@@ -117,7 +117,7 @@ class Learner:
             if value == default:
                 continue
             if name not in self.parameters:
-                raise Rejected(self.policy, f"{self.policy} has no {name}")
+                raise InputError(self.policy, f"{self.policy} has no {name}")
             limits = {"rho_bar": {"at_least": 0.0, "below": 1.0}, "lam": {"above": 0.0, "at_most": 1e9},
                       "scale": {"at_least": 0.0, "at_most": 1e3}}  # fmt: skip
             number = _checked(self.policy, real_number, name, value, **limits[name])
@@ -148,7 +148,7 @@ class Learner:
                     return offer.make(Bounds.of(problem, self.rho_bar), **self.arguments)
                 return offer.make(*([problem] if offer.takes else []))
         except ValueError as error:
-            raise Rejected(self.policy, str(error)) from None
+            raise InputError(self.policy, str(error)) from None
 
     def text(self) -> str:
         """As in the page's address, such as `dynlin_ucb:rho_bar=0.3`."""
@@ -168,7 +168,7 @@ class Learner:
         given = dict(item.partition("=")[::2] for item in rest.split(",")) if colon else {}
         for key in given:
             if key not in ("rho_bar", "lam", "scale"):
-                raise Rejected(
+                raise InputError(
                     "policies", f"a policy has no {key!r:.60}; it may have rho_bar, lam, scale"
                 )
         return cls(name, **{key: _number("policies", key, value) for key, value in given.items()})
@@ -193,7 +193,7 @@ class Settings:
 
     >>> Settings(rounds=10)
     Traceback (most recent call last):
-    dlbjax.lab.settings.Rejected: rounds must be a whole number from 1000 to 1000000; got 10
+    dlbjax.lab.settings.InputError: rounds must be a whole number from 1000 to 1000000; got 10
     """
 
     source: str = "synthetic"
@@ -210,7 +210,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.source not in (*SOURCES, GIVEN):
-            raise Rejected("source", f"there is no {self.source!r:.60}{hint(self.source, SOURCES)}")
+            raise InputError(
+                "source", f"there is no {self.source!r:.60}{hint(self.source, SOURCES)}"
+            )
         whole = {"delay": (1, 20), "seed": (0, 10**6), "runs": (FEWEST_RUNS, MOST_RUNS),
                  "rounds": (SHORTEST, LONGEST)}  # fmt: skip
         for name, (least, most) in whole.items():
@@ -222,17 +224,17 @@ class Settings:
         if self.budget is not None:
             self._check("budget", real_number, above=0.0, at_most=1e6)
         if self.runs * self.rounds > MOST_ROUNDS:
-            raise Rejected(
+            raise InputError(
                 "rounds",
                 f"runs × rounds must be at most {MOST_ROUNDS:.0e} for each policy; got {self.runs} × "
                 f"{self.rounds}. Choose fewer of either",
             )
         if len(self.learners) > MOST_POLICIES:
-            raise Rejected(
+            raise InputError(
                 "policies", f"at most {MOST_POLICIES} policies; got {len(self.learners)}"
             )
         if len({learner.policy for learner in self.learners}) < len(self.learners):
-            raise Rejected(
+            raise InputError(
                 "policies", "a policy can be ticked once; keep the settings to compare two"
             )
         if self.table is not None:
@@ -280,7 +282,7 @@ class Settings:
             elif name in cls.__dataclass_fields__ and name != "learners":
                 given[name] = _number(name, name, texts[-1])
             else:
-                raise Rejected("address", f"the page's address has an unknown key {name!r:.60}")
+                raise InputError("address", f"the page's address has an unknown key {name!r:.60}")
         return cls(**given)
 
 
@@ -313,7 +315,7 @@ class State:
         for name, known in (("view", VIEWS), ("measure", REGRETS), ("subject", ("", *OFFERS))):
             value = getattr(self, name)
             if value not in known:
-                raise Rejected(name, f"there is no {name} {value!r:.60}{hint(str(value), known)}")
+                raise InputError(name, f"there is no {name} {value!r:.60}{hint(str(value), known)}")
         run = _checked("run", whole_number, "run", self.run, at_least=0, at_most=MOST_RUNS - 1)
         object.__setattr__(self, "run", run)
 
@@ -337,18 +339,20 @@ class State:
 
     @classmethod
     def of_query(cls, text: str) -> "State":
-        """The inverse of `query`; a `Rejected` where the text is no state.
+        """The inverse of `query`; a `InputError` where the text is no state.
 
         >>> State.of_query("sigma=0.1&measure=offline&kept=1&kept.sigma=0.2").kept.sigma
         0.2
         """
         if len(text) > _LONGEST_QUERY:
-            raise Rejected("address", "the page's address is too long")
+            raise InputError("address", "the page's address is too long")
         try:
             pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=100)
         except ValueError:
-            raise Rejected("address", "the page's address has too many keys") from None
-        settings, kept, own = {}, {}, {}
+            raise InputError("address", "the page's address has too many keys") from None
+        settings: dict[str, list[str]] = {}
+        kept: dict[str, list[str]] = {}
+        own: dict[str, str] = {}
         for name, value in pairs:
             if name in State.__dataclass_fields__ and name != "settings":
                 own[name] = value
@@ -376,7 +380,7 @@ def _checked(field: str, check: Callable[..., Any], *arguments: Any, **limits: A
     try:
         return check(*arguments, **limits)
     except ValueError as error:
-        raise Rejected(field, str(error)) from None
+        raise InputError(field, str(error)) from None
 
 
 def _number(field: str, name: str, text: str) -> float | int:
@@ -385,7 +389,7 @@ def _number(field: str, name: str, text: str) -> float | int:
     except ValueError:
         number = float("nan")
     if not abs(number) < float("inf"):
-        raise Rejected(field, f"{name} must be a finite number; got {text!r:.60}")
+        raise InputError(field, f"{name} must be a finite number; got {text!r:.60}")
     return int(number) if number.is_integer() and "." not in text else number
 
 
@@ -393,4 +397,4 @@ def _table(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        raise Rejected("table", "the table must be a list of rows of numbers") from None
+        raise InputError("table", "the table must be a list of rows of numbers") from None

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dlbjax.lab.settings import GIVEN, MOST_STATES, MOST_VERTICES, Rejected, Settings
+from dlbjax.common.arrays import Array
+from dlbjax.lab.settings import GIVEN, MOST_STATES, MOST_VERTICES, InputError, Settings
 from dlbjax.model import problems
 from dlbjax.model.actions import ActionSet, budget
 from dlbjax.model.problem import Problem
@@ -47,7 +48,7 @@ def base_of(settings: Settings, given: Problem | None) -> Problem:
     """The source that the settings name."""
     if settings.source == GIVEN:
         if given is None:
-            raise Rejected("source", "no problem was given to this page; choose another")
+            raise InputError("source", "no problem was given to this page; choose another")
         return given
     return source_of(settings.source, settings.delay, settings.seed)
 
@@ -84,29 +85,30 @@ def sigma_of(system: System) -> float:
 
 
 def problem_of(settings: Settings, given: Problem | None = None) -> Problem:
-    """The problem that the settings describe, or a `Rejected` that names the field at fault.
+    """The problem that the settings describe, or a `InputError` that names the field at fault.
 
     >>> problem_of(Settings(memory=2.0)).system.rho
     0.4
     """
     base = base_of(settings, given)
-    system, n, d = base.system, base.system.n, base.system.d
+    system, n = base.system, base.system.n
     _check_size(n, len(base.actions))
     table = table_of(system)
     if settings.table is not None:
         if np.shape(settings.table) != table.shape:
-            raise Rejected(
+            raise InputError(
                 "table", f"the system must be a table of {table.shape[0]} × {table.shape[1]}"
             )
         table = np.array(settings.table)
     actions = base.actions
-    if settings.budget is not None and (limits := limits_of(actions)) is None:
-        raise Rejected("budget", "the action set of this problem has no budget")
     if settings.budget is not None:
+        limits = limits_of(actions)
+        if limits is None:
+            raise InputError("budget", "the action set of this problem has no budget")
         try:
             actions = budget_set(limits._replace(total=settings.budget))
         except ValueError as error:
-            raise Rejected("budget", str(error)) from None
+            raise InputError("budget", str(error)) from None
         _check_size(n, len(actions))
     state_noise, reward_noise = system.state_noise, system.reward_noise
     if settings.sigma is not None:
@@ -123,10 +125,10 @@ def problem_of(settings: Settings, given: Problem | None = None) -> Problem:
             )  # fmt: skip
     except ValueError as error:
         at = "memory" if settings.memory != 1 and "stable" in str(error) else "table"
-        raise Rejected(at, str(error)) from None
+        raise InputError(at, str(error)) from None
 
 
-def _noise(system: System, sigma: float) -> tuple[np.ndarray, float]:
+def _noise(system: System, sigma: float) -> tuple[Array, float]:
     """Covariance of the state's and deviation of the reward's noise, in the system's proportions."""
     whole = sigma_of(system)
     if whole == 0:
@@ -136,8 +138,8 @@ def _noise(system: System, sigma: float) -> tuple[np.ndarray, float]:
 
 def _check_size(n: int, vertices: int) -> None:
     if n > MOST_STATES:
-        raise Rejected(
+        raise InputError(
             "source", f"the lab shows states of up to {MOST_STATES} coordinates; got {n}"
         )
     if vertices > MOST_VERTICES:
-        raise Rejected("budget", f"the lab shows up to {MOST_VERTICES} vertices; got {vertices}")
+        raise InputError("budget", f"the lab shows up to {MOST_VERTICES} vertices; got {vertices}")

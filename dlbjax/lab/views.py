@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from bokeh.layouts import column
 from bokeh.models import (
-    ColorBar,
     ColumnDataSource,
     HoverTool,
-    LabelSet,
+    LayoutDOM,
     LinearColorMapper,
     NumeralTickFormatter,
     Range1d,
@@ -19,6 +18,7 @@ from bokeh.palettes import RdBu11, Viridis256
 from bokeh.plotting import figure
 from scipy.spatial import ConvexHull, QhullError
 
+from dlbjax.common.arrays import Array
 from dlbjax.lab.outcomes import Curve, Run, Shares
 from dlbjax.lab.settings import OFFERS, State
 from dlbjax.lab.sources import table_of
@@ -43,7 +43,7 @@ def numbered(name: str, count: int) -> list[str]:
     return [f"{name}{str(i + 1).translate(_SUBSCRIPTS)}" for i in range(count)]
 
 
-def shown(action: np.ndarray) -> str:
+def shown(action: Array) -> str:
     """An action in a few characters."""
     return f"({', '.join(f'{u:.3g}' for u in action)})"
 
@@ -54,7 +54,7 @@ def table_names(system: System) -> tuple[list[str], list[str]]:
     return states + numbered("u", system.d), [f"{name}′" for name in states] + ["y"]
 
 
-def _figure(height: int, **options: Any) -> figure:
+def _figure(height: int, **options: Any) -> Any:  # Bokeh's own types do not know its conversions
     made = figure(
         height=height, sizing_mode="stretch_width", min_width=280, tools="pan,box_zoom,reset,save",
         active_drag=None, toolbar_location="above", **options,
@@ -162,7 +162,7 @@ def vertices_figure(shares: Shares, problem: Problem, log_rounds: bool) -> figur
     below = np.zeros(len(shares.rounds))
     for k, colour in zip(drawn, COLOURS, strict=False):
         above = below + shares.shares[k]
-        star = "★ " if problem.gaps[k] <= 1e-12 * abs(problem.optimal_value) else ""
+        star = "★ " if problem.gaps[k] <= 1e-12 * abs(float(problem.optimal_value)) else ""
         label = f"{star}{shown(problem.actions.vertices[k])}, J = {problem.values[k]:.3g}"
         made.varea(shares.rounds, below, above, color=colour, fill_alpha=0.75, legend_label=label)
         below = above
@@ -180,7 +180,7 @@ def _legend_below(made: figure) -> None:
     legend.ncols, legend.label_text_font_size, legend.border_line_color = 2, "11px", None
 
 
-def run_figure(run: Run, problem: Problem, first: int) -> column:
+def run_figure(run: Run, problem: Problem, first: int) -> LayoutDOM:
     """State, reward and vertex of some rounds of one run, with the epochs marked."""
     T, n = run.states.shape
     first = max(1, min(first, T - WINDOW + 1))
@@ -220,7 +220,7 @@ def run_figure(run: Run, problem: Problem, first: int) -> column:
     return column(states, rewards, played, sizing_mode="stretch_width")
 
 
-def response_figure(problem: Problem) -> column:
+def response_figure(problem: Problem) -> LayoutDOM:
     """The impulse response of each channel, and h in its immediate and its carried part."""
     system = problem.system
     markov = [system.markov(lag) for lag in range(_LAGS + 1)]
@@ -266,7 +266,7 @@ def actions_figure(problem: Problem) -> figure | None:
     )
     low, high = float(problem.values.min()), float(problem.values.max())
     mapper = LinearColorMapper(palette=Viridis256, low=low, high=high if high > low else low + 1)
-    best = problem.gaps <= 1e-12 * max(abs(problem.optimal_value), 1e-300)
+    best = problem.gaps <= 1e-12 * max(abs(float(problem.optimal_value)), 1e-300)
     source = ColumnDataSource({
         "x": flat[:, 0], "y": flat[:, 1], "J": problem.values, "u": [shown(u) for u in vertices],
         "size": np.where(best, 18, 11),
@@ -277,7 +277,7 @@ def actions_figure(problem: Problem) -> figure | None:
         fill_color={"field": "J", "transform": mapper},
     )  # fmt: skip
     made.add_tools(HoverTool(renderers=[dots], tooltips=[("u", "@u"), ("J(u)", "@J{0.0000}")]))
-    made.add_layout(ColorBar(color_mapper=mapper, title="J(u)", width=8), "right")
+    made.add_layout(dots.construct_color_bar(title="J(u)", width=8), "right")
     if d == 3:
         made.axis.visible = made.grid.visible = False
         made.match_aspect = True
@@ -288,8 +288,9 @@ def actions_figure(problem: Problem) -> figure | None:
             [start[0]] * 3, [start[1]] * 3, tips[:, 0], tips[:, 1], color="#cc4444", line_width=2
         )
         ends = ColumnDataSource({"x": tips[:, 0], "y": tips[:, 1], "text": numbered("u", 3)})
-        made.add_layout(LabelSet(x="x", y="y", text="text", source=ends, text_color="#cc4444",
-                                 x_offset=3, y_offset=2, text_font_size="12px"))  # fmt: skip
+        made.text(
+            "x", "y", "text", source=ends, text_color="#cc4444", text_font_size="12px", x_offset=3
+        )
     else:
         made.xaxis.axis_label, made.yaxis.axis_label = numbered("u", 2)
     made.title.text = "action set (★ u*)"
@@ -339,7 +340,7 @@ def sensitivity_figure(sensitivity: Sensitivity) -> figure:
         made.text("x", "y", text="text", source=source, text_align="center", text_baseline="middle",
                   text_font_size="12px")  # fmt: skip
     made.grid.visible = False
-    made.add_layout(ColorBar(color_mapper=mapper, width=8), "right")
+    made.add_layout(cells.construct_color_bar(width=8), "right")
     tips = [("from", "@x"), ("to", "@y"), ("entry", "@entry"), ("∂J*/∂entry", "@slope")]
     made.add_tools(HoverTool(renderers=[cells], tooltips=tips))
     return made
