@@ -179,7 +179,7 @@ class Controls:
         """Show a problem: ρ(A), J*, its action set and its table."""
         system, self._filling = problem.system, True
         try:
-            self._widgets["memory"].name = f"memory, a factor on A; ρ(A) = {system.rho:.3g}"
+            self._widgets["memory"].label = f"memory, a factor on A; ρ(A) = {system.rho:.3g}"
             for learner in self._settings.learners:
                 if "rho_bar" in learner.parameters and learner.rho_bar is None:
                     self._learners[learner.policy]["rho_bar"].value = min(0.99, float(system.rho))
@@ -229,13 +229,13 @@ class Controls:
         self._numbers = pn.pane.HTML("", margin=(0, 10))
         self._actions = pn.pane.Bokeh(None, sizing_mode="stretch_width")
         return pn.Card(
-            self._field("source", pn.widgets.Select(name="source", options=dict(sources))),
-            self._field("delay", pn.widgets.IntSlider(name="delay (rounds)", start=1, end=20)),
-            self._field("seed", pn.widgets.IntInput(name="number of the random system", start=0, end=10**6)),
-            self._field("memory", slider(name="memory", start=0, end=1.5, step=0.01)),
-            self._field("sigma", discrete(name="σ, of the noise", options=_SIGMAS, formatter="%.3g")),
-            self._field("budget", slider(name="budget", start=0.1, end=3, step=0.05)),
-            self._field("x1", slider(name="x₁, added to every coordinate", start=-2, end=2, step=0.05)),
+            self._field("source", pn.widgets.Select(label="source", options=dict(sources))),
+            self._field("delay", pn.widgets.IntSlider(label="delay (rounds)", start=1, end=20)),
+            self._field("seed", pn.widgets.IntInput(label="number of the random system", start=0, end=10**6)),
+            self._field("memory", slider(label="memory", start=0, end=1.5, step=0.01)),
+            self._field("sigma", discrete(label="σ, of the noise", options=_SIGMAS, formatter="%.3g")),
+            self._field("budget", slider(label="budget", start=0.1, end=3, step=0.05)),
+            self._field("x1", slider(label="x₁, added to every coordinate", start=-2, end=2, step=0.05)),
             self._numbers, self._actions,
             self._table_card,
             title="Problem", sizing_mode="stretch_width",
@@ -244,19 +244,19 @@ class Controls:
     def _policies_card(self) -> pn.Card:
         rows: list[Any] = [self._errors.place("policies")]
         for policy, offer in OFFERS.items():
-            made: dict[str, Any] = {"tick": pn.widgets.Checkbox(name=offer.label, margin=(3, 10))}
+            made: dict[str, Any] = {"tick": pn.widgets.Checkbox(label=offer.label, margin=(3, 10))}
             if "rho_bar" in offer.parameters:
                 made["rho_bar"] = pn.widgets.FloatSlider(
-                    name="ρ̄ it is told", start=0, end=0.99, step=0.01
+                    label="ρ̄ it is told", start=0, end=0.99, step=0.01
                 )
                 made["exact"] = pn.widgets.Checkbox(
-                    name="ρ̄ = ρ(A)", value=True, width=100, align="center"
+                    label="ρ̄ = ρ(A)", value=True, width=100, align="center"
                 )
             if "lam" in offer.parameters:
-                made["lam"] = pn.widgets.TextInput(name="λ", placeholder="its default", width=120)
+                made["lam"] = pn.widgets.TextInput(label="λ", placeholder="its default", width=120)
             if "scale" in offer.parameters:
                 made["scale"] = pn.widgets.FloatSlider(
-                    name="scale of β", start=0, end=2, step=0.05, value=1
+                    label="scale of β", start=0, end=2, step=0.05, value=1
                 )
             for name, widget in made.items():
                 widget.param.watch(partial(self._learner_moved, policy, name), "value")
@@ -274,8 +274,8 @@ class Controls:
     def _size_card(self) -> pn.Card:
         discrete = partial(pn.widgets.DiscreteSlider, formatter="%d")
         return pn.Card(
-            self._field("rounds", discrete(name="rounds", options=_ROUNDS, value=100_000)),
-            self._field("runs", discrete(name="runs", options=_RUNS, value=64)),
+            self._field("rounds", discrete(label="rounds", options=_ROUNDS, value=100_000)),
+            self._field("runs", discrete(label="runs", options=_RUNS, value=64)),
             title="Size", sizing_mode="stretch_width",
         )  # fmt: skip
 

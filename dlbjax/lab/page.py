@@ -241,19 +241,19 @@ class Page:
             self._panes[name] = pn.pane.DataFrame(None, index=False, **wide)
         self._widgets = {
             "measure": pn.widgets.RadioButtonGroup(options=["expected", "offline", "realised"]),
-            "log_rounds": pn.widgets.Checkbox(name="log rounds"),
-            "log_regret": pn.widgets.Checkbox(name="log regret"),
-            "overlays": pn.widgets.Checkbox(name="bounds"),
+            "log_rounds": pn.widgets.Checkbox(label="log rounds"),
+            "log_regret": pn.widgets.Checkbox(label="log regret"),
+            "overlays": pn.widgets.Checkbox(label="bounds"),
             "run": pn.widgets.IntInput(
-                name="run (its seed)", start=0, end=MOST_RUNS - 1, width=110
+                label="run (its seed)", start=0, end=MOST_RUNS - 1, width=110
             ),
         }
         for name, widget in self._widgets.items():
             widget.param.watch(lambda event, name=name: self._change(**{name: event.new}), "value")
-        self._selects = [pn.widgets.Select(name="policy", width=180) for _ in range(2)]
+        self._selects = [pn.widgets.Select(label="policy", width=180) for _ in range(2)]
         for select in self._selects:
             select.param.watch(lambda event: self._change(subject=event.new or ""), "value")
-        self._first = pn.widgets.IntSlider(name="first round shown", start=1, end=2, **wide)
+        self._first = pn.widgets.IntSlider(label="first round shown", start=1, end=2, **wide)
         self._first.param.watch(lambda event: self._show_run(), "value")
         choices = [
             self._widgets[name] for name in ("measure", "log_rounds", "log_regret", "overlays")
@@ -274,15 +274,15 @@ class Page:
         return self._tabs
 
     def _compare(self) -> pn.FlexBox:
-        keep = pn.widgets.Button(name="Keep these settings for comparison", button_type="primary")
+        keep = pn.widgets.Button(label="Keep these settings for comparison", color="primary")
         keep.on_click(lambda event: self._change(kept=self.state.settings))
-        self._drop = pn.widgets.Button(name="Drop what was kept", visible=False)
+        self._drop = pn.widgets.Button(label="Drop what was kept", visible=False)
         self._drop.on_click(lambda event: self._change(kept=None))
         return pn.FlexBox(keep, self._drop)
 
     def _take_away(self) -> pn.Card:
         self._script = pn.widgets.TextAreaInput(
-            name="Copy as Python",
+            label="Copy as Python",
             rows=10,
             max_length=10**6,
             sizing_mode="stretch_width",

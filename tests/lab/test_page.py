@@ -123,7 +123,7 @@ def session(address):
 
 
 def test_values_that_no_widget_sends_are_rejected_and_the_page_goes_on(session, address):
-    sliders = {slider.title: slider for slider in session.document.select({"type": Slider})}
+    sliders = {str(slider.title): slider for slider in session.document.select({"type": Slider})}
     told = next(slider for title, slider in sliders.items() if "told" in title)
     memory = next(slider for title, slider in sliders.items() if "memory" in title)
     for slider, values in ((memory, [1e300, -5.0, 99.0]), (told, [7.0, -1.0, 1.0])):
@@ -208,7 +208,7 @@ def open_page(chromium, address):
 def regrets(page):
     """The table of final regret, a row for every policy."""
     rows = page.locator("table.panel-df tbody tr")
-    return [row.split("\t") for row in rows.all_inner_texts()]
+    return [" ".join(row.split()) for row in rows.all_text_contents()]
 
 
 def changed(page, before):
@@ -222,7 +222,7 @@ def changed(page, before):
 
 def drag(page, title, by):
     """Drag the handle of the slider with this title by so many pixels."""
-    slider = page.locator(".bk-input-group", has_text=title).locator(".noUi-handle").first
+    slider = page.locator(f".noUi-handle:visible:below(:text('{title}'))").first
     slider.scroll_into_view_if_needed()
     box = slider.bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
@@ -234,9 +234,7 @@ def drag(page, title, by):
 
 
 def tick(page, label):
-    page.locator(".bk-input-group", has=page.get_by_text(label, exact=True)).locator(
-        "input"
-    ).first.check()
+    page.locator(f'input:has(+ .bk-label:text-is("{label}"))').first.check()
 
 
 def test_tick_drag_look_and_take_away(open_page, tmp_path, monkeypatch):
