@@ -24,7 +24,7 @@ def test_a_notebook_gets_the_page_and_its_first_picture():
         return shown
 
     shown = asyncio.run(cell())
-    texts = [pane.object for pane in shown.select(pn.pane.HTML)]
+    texts = [str(pane.object) for pane in shown.select(pn.pane.HTML)]
     assert any("12.80 million rounds simulated" in text for text in texts)
     assert any(text.startswith("J* = 0.") for text in texts)
 
