@@ -72,6 +72,8 @@ class Controls:
         self._settings = Settings()
         self._widgets: dict[str, Any] = {}
         self._learners: dict[str, dict[str, Any]] = {}
+        self._table: Any = pn.widgets.Tabulator(pd.DataFrame())  # until there is a problem
+        self._table_card: Any = None
         cards = [self._problem_card(sources), self._policies_card(), self._size_card()]
         self.layout = pn.Column(*cards, width=340, margin=(0, 10))
 
@@ -221,7 +223,6 @@ class Controls:
 
     def _problem_card(self, sources: Mapping[str, str]) -> pn.Card:
         slider, discrete = pn.widgets.FloatSlider, pn.widgets.DiscreteSlider
-        self._table = pn.widgets.Tabulator(pd.DataFrame())  # until there is a problem
         self._table_card = pn.Card(
             pn.Spacer(), self._errors.place("table"), title="the system, editable", collapsed=True, margin=10,
             sizing_mode="stretch_width",
