@@ -60,9 +60,9 @@ def latency(address: str, moves: int) -> list[tuple[str, str]]:
         found.append(("first picture, with compilation", f"{time.perf_counter() - begin:.1f} s"))
         for title in ("σ, of the noise", "told"):
             handle = page.locator(f".noUi-handle:visible:below(:text('{title}'))").first
-            handle.focus()
             times = []
             for i in range(moves):
+                handle.focus()
                 before, begin = table(page), time.perf_counter()
                 page.keyboard.press("ArrowRight" if i < moves / 2 else "ArrowLeft")
                 changed(page, before)
