@@ -65,6 +65,7 @@ bench: $(VENV)/base
 	$(BIN)/python benchmarks/sweep.py --out results/benchmarks
 	$(BIN)/python benchmarks/precision.py
 	$(BIN)/python benchmarks/identification.py | tee results/benchmarks/identification.md
+	if command -v chromium >/dev/null; then $(PIP) --editable ".[test]" && $(BIN)/python benchmarks/lab.py; fi
 
 measured:
 	cp results/claims.md results/*.png notebooks/measured/

@@ -6,6 +6,7 @@ from dlbjax import campaign, sensitivity, theory
 from dlbjax.engine.settings import Noise
 from dlbjax.engine.simulate import simulate
 from dlbjax.identification import Fit, identify, log_likelihood
+from dlbjax.lab import lab
 from dlbjax.live import Agent
 from dlbjax.model import actions, problems
 from dlbjax.model.actions import ActionSet
@@ -86,6 +87,7 @@ __all__ = [
     "explore_then_commit",
     "identify",
     "knowledge_gradient",
+    "lab",
     "larl",
     "lin_ucb",
     "load",

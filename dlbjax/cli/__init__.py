@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import jax
 
 import dlbjax
-from dlbjax.cli import fit, plan, reproduce, run, sweep
+from dlbjax.cli import fit, lab, plan, reproduce, run, sweep
 from dlbjax.common.hints import printable
 from dlbjax.engine.interrupts import interrupts
 
@@ -61,4 +61,5 @@ def _parser() -> argparse.ArgumentParser:
     sweep.add_to(commands)
     fit.add_to(commands)
     plan.add_to(commands)
+    lab.add_to(commands)
     return parser

@@ -1,0 +1,336 @@
+"""The lab as its visitors meet it: a server of its own, hostile clients, and a real browser."""
+
+import asyncio
+import csv
+import re
+import runpy
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+from bokeh.client import pull_session
+from bokeh.models import Slider
+from tornado.httpclient import HTTPClientError, HTTPRequest
+from tornado.websocket import websocket_connect
+
+import dlbjax.lab.page  # noqa: F401  Panel's models, for the client
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+           "--disable-background-networking", "--disable-component-update"]  # fmt: skip
+SMALL = "rounds=1000&runs=8"
+PROBLEM = """
+[system]
+A = [[0.6, 0.1], [0.0, 0.5]]
+B = [[0.3, 0.0], [0.0, 0.4]]
+omega = [1.0, 0.5]
+theta = [0.1, 0.3]
+sigma = 0.01
+[actions]
+kind = "budget"
+low = 0.0
+high = [1.0, 1.0]
+total = 1.5
+"""
+
+pytestmark = [
+    pytest.mark.slow,
+    # Clients that leave without a word are part of this.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    """The address of a lab in a process of its own."""
+    file = tmp_path_factory.mktemp("lab") / "two.toml"
+    file.write_text(PROBLEM, "utf-8")
+    command = [sys.executable, "-m", "dlbjax.cli", "lab", str(file), "--no-browser"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    said = process.stdout.readline()
+    yield re.search(r"http://127\.0\.0\.1:\d+/", said).group()
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "dlbjax/lab" not in rest, rest  # in no traceback; Bokeh reports closed sockets
+
+
+def read(url):
+    with urllib.request.urlopen(url, timeout=20) as answer:
+        return answer.read().decode()
+
+
+def status(url):
+    try:
+        return urllib.request.urlopen(url, timeout=20).status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def sockets(address):
+    return address.replace("http", "ws") + "ws"
+
+
+def test_it_listens_on_this_machine_only(address):
+    port = int(re.search(r":(\d+)/", address).group(1))
+    listening = []
+    for name in ("tcp", "tcp6"):
+        rows = [line.split() for line in Path("/proc/net", name).read_text().splitlines()[1:]]
+        listening += [row[1] for row in rows if row[3] == "0A" and row[1].endswith(f":{port:04X}")]
+    assert listening == [f"0100007F:{port:04X}"]
+
+
+def test_a_foreign_origin_is_rejected(address):
+    token = re.search(r'"token":"([^"]+)"', read(address)).group(1)
+
+    async def connect(origin):
+        request = HTTPRequest(sockets(address), headers={"Origin": origin})
+        socket = await websocket_connect(request, subprotocols=["bokeh", token])
+        socket.close()
+
+    asyncio.run(connect(address.rstrip("/")))
+    for origin in (
+        "http://evil.example",
+        address.rstrip("/").replace("127.0.0.1", "evil.example"),
+        "null",
+    ):
+        with pytest.raises(HTTPClientError, match="403"):
+            asyncio.run(connect(origin))
+
+
+def test_strange_addresses_get_a_page_or_an_error(address):
+    for query in ("rounds=1e12", "sigma=nan", "policy=" + "x" * 3000, "table=[[1]]", "source=given&budget=-1",
+                  "%00%ff", "kept=1&kept.runs=1e9", "bokeh-session-id=x"):  # fmt: skip
+        assert status(f"{address}?{query}") in (200, 400, 403, 404)
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        read(address + "../../etc/passwd")
+
+
+@pytest.fixture
+def session(address):
+    """A visitor without a browser, who can send what no widget would."""
+    made = pull_session(url=address, arguments={"rounds": "1000", "runs": "8"})
+    yield made
+    made.close()
+
+
+def test_values_that_no_widget_sends_are_rejected_and_the_page_goes_on(session, address):
+    sliders = {str(slider.title): slider for slider in session.document.select({"type": Slider})}
+    told = next(slider for title, slider in sliders.items() if "told" in title)
+    memory = next(slider for title, slider in sliders.items() if "memory" in title)
+    for slider, values in ((memory, [1e300, -5.0, 99.0]), (told, [7.0, -1.0, 1.0])):
+        for value in values:
+            slider.value = value
+    session.force_roundtrip()
+    memory.value = 0.5
+    session.force_roundtrip()
+    assert "<html" in read(address)
+
+
+def test_a_message_that_is_too_large_ends_its_connection_only(address):
+    token = re.search(r'"token":"([^"]+)"', read(address)).group(1)
+
+    async def flood():
+        socket = await websocket_connect(
+            HTTPRequest(sockets(address)), subprotocols=["bokeh", token]
+        )
+        await socket.write_message("x" * 2**21)
+        while await asyncio.wait_for(socket.read_message(), 20) is not None:
+            pass  # None: the server closed it
+
+    asyncio.run(flood())
+    assert "<html" in read(address)
+
+
+def test_visitors_who_leave_in_the_middle_hold_nobody_up(address):
+    for _ in range(3):
+        left = pull_session(
+            url=address, arguments={"rounds": "1000000", "runs": "96", "policy": "exp3"}
+        )
+        left.force_roundtrip()
+        left.close()
+    begin = time.monotonic()
+    assert "<html" in read(address)
+    assert time.monotonic() - begin < 5
+
+
+# --- a browser ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    if CHROMIUM is None:
+        pytest.skip("there is no Chromium here (on Debian: apt-get install chromium)")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        made = driver.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def open_page(chromium, address):
+    """Open pages, and see that none logs an error or loads anything from elsewhere."""
+    contexts, trouble = [], []
+
+    def watch(request):
+        if not request.url.startswith((address, sockets(address)[:-2], "data:", "blob:")):
+            trouble.append(request.url)
+
+    def make(query="", width=1280, height=900):
+        context = chromium.new_context(
+            viewport={"width": width, "height": height}, accept_downloads=True
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(30_000)
+        page.on("console", lambda message: message.type == "error" and trouble.append(message.text))
+        page.on("pageerror", lambda error: trouble.append(str(error)))
+        page.on("request", watch)
+        page.goto(f"{address}?{query}")
+        return page
+
+    yield make
+    for context in contexts:
+        context.close()
+    assert trouble == []
+
+
+def regrets(page):
+    """The table of final regret, a row for every policy."""
+    rows = page.locator("table.panel-df tbody tr")
+    return [" ".join(row.split()) for row in rows.all_text_contents()]
+
+
+def changed(page, before):
+    """The table once it is another one."""
+    end = time.monotonic() + 30
+    while (now := regrets(page)) == before:
+        assert time.monotonic() < end, before
+        page.wait_for_timeout(50)
+    return now
+
+
+def drag(page, title, by):
+    """Drag the handle of the slider with this title by so many pixels."""
+    slider = page.locator(f".noUi-handle:visible:below(:text('{title}'))").first
+    slider.scroll_into_view_if_needed()
+    box = slider.bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    for step in range(1, 6):
+        page.mouse.move(x + by * step / 5, y)
+    page.mouse.up()
+
+
+def tick(page, label):
+    page.locator(f'input:has(+ .bk-label:text-is("{label}"))').first.check()
+
+
+def test_tick_drag_look_and_take_away(open_page, tmp_path, monkeypatch):
+    page = open_page(f"{SMALL}&source=synthetic&policy=")
+    page.get_by_text("Tick a policy.").wait_for()
+    for label in ("DynLin-UCB", "DynLin-UCB tight"):
+        tick(page, label)
+    end = time.monotonic() + 30
+    while len(regrets(page)) < 2:
+        assert time.monotonic() < end
+        page.wait_for_timeout(50)
+    first, picture = regrets(page), page.locator(".bk-Figure").nth(1)
+    seen = picture.screenshot()
+    drag(page, "told", 60)
+    second = changed(page, first)
+    assert second[1] == first[1]  # only the first policy was told another ρ̄
+    drag(page, "σ, of the noise", 50)
+    changed(page, second)
+    page.wait_for_timeout(300)
+    assert picture.screenshot() != seen
+    assert re.search(r"policy=dynlin_ucb%3Arho_bar%3D0\.\d+", page.url)
+
+    page.get_by_text("Take away").click()
+    script = page.get_by_label("Copy as Python").input_value()
+    with page.expect_download() as download:
+        page.get_by_text("regret.csv", exact=True).click()
+    rows = list(csv.DictReader(Path(download.value.path()).read_text("utf-8").splitlines()))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "copied.py").write_text(script, "utf-8")
+    results = runpy.run_path("copied.py")["results"]
+    plt.close("all")
+    assert list(results) == ["DynLin-UCB", "DynLin-UCB tight"]
+    for name, result in results.items():
+        for kind in ("expected", "offline", "realised"):
+            shown = [
+                float(row["mean"])
+                for row in rows
+                if row["policy"] == name and row["measure"] == kind
+            ]
+            assert shown == result.summary(kind).mean.tolist()
+
+    again = open_page(page.url.partition("?")[2])  # the address holds it all
+    assert changed(again, []) == regrets(page)
+
+
+def test_every_view_has_a_picture_and_says_what_it_took(open_page):
+    page = open_page(SMALL)
+    changed(page, [])
+    for name, text in (
+        ("Vertices", "share"),
+        ("One run", "first round"),
+        ("System", ""),
+        ("Sensitivity", "falls"),
+    ):
+        page.get_by_text(name, exact=True).click()
+        page.get_by_text(re.compile(r"\d s, ")).wait_for()
+        page.locator(".bk-Figure").nth(1).wait_for()
+        if text in ("first round", "falls"):
+            page.get_by_text(text).first.wait_for()
+    page.get_by_text("Regret", exact=True).click()
+    tick(page, "bounds")
+    tick(page, "log regret")
+    page.get_by_text("Keep these settings").click()
+    page.get_by_text("Drop what was kept").wait_for()
+    assert len(changed(page, regrets(page)[:2])) >= 2
+
+
+def test_wrong_input_is_said_beside_its_field_and_the_last_picture_stays(open_page):
+    page = open_page(f"{SMALL}&policy=dynlin_ucb")
+    before = changed(page, [])
+    page.get_by_label("λ").first.fill("much")
+    page.get_by_label("λ").first.press("Enter")
+    page.get_by_text("λ must be a number").wait_for()
+    assert regrets(page) == before
+    page.get_by_label("λ").first.fill("3")
+    page.get_by_label("λ").first.press("Enter")
+    changed(page, before)
+    assert not page.get_by_text("λ must be a number").is_visible()
+
+
+def test_a_phone_shows_the_picture_first_and_all_of_its_width(open_page):
+    page = open_page(f"{SMALL}&policy=dynlin_ucb", width=390, height=844)
+    changed(page, [])
+    page.wait_for_timeout(500)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 392
+    picture, controls = (
+        page.locator(".bk-Figure").nth(1).bounding_box(),
+        page.get_by_text("Policies", exact=True).bounding_box(),
+    )
+    assert picture["y"] < controls["y"]
+    assert picture["y"] + picture["height"] < 844
+
+
+def test_a_file_is_offered_beside_the_built_in_problems(open_page):
+    page = open_page()
+    page.get_by_text("J* = ").wait_for()
+    options = page.get_by_label("source").locator("option").all_inner_texts()
+    assert options[0] == "two.toml"
+    assert len(options) == 7
