@@ -15,7 +15,7 @@ FAST := common cli/test_specs.py engine/test_segments.py model/test_problem.py m
 # XLA before JAX 0.12 runs the kernels of a loop one by one unless asked to compile the loop whole.
 reproduce bench: export XLA_FLAGS ?= --xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=1000000000
 
-.PHONY: help test check evidence reproduce bench measured notebooks notebooks-check docs format clean
+.PHONY: help test check evidence reproduce bench gpu-check measured notebooks notebooks-check docs format clean
 
 help:
 	@echo "make reproduce  run all the paper's experiments at full size, into results/"
@@ -23,6 +23,7 @@ help:
 	@echo "make check      the same in a minute, with the fast tests only"
 	@echo "make evidence   what takes long and proves a figure once: kills, coverage, full size (10 min)"
 	@echo "make bench      time dlbjax against its peers, measure its memory and precision (1 h)"
+	@echo "make gpu-check  compile for GPUs that need not be there, count kernels and instructions (long, 4 GB)"
 	@echo "make notebooks  execute all notebooks at full size, in place (5 min); make notebooks-check in small sizes"
 	@echo "make docs       build the documentation's site into results/site"
 	@echo "make measured   copy what make reproduce and make bench wrote into the documentation"
@@ -66,6 +67,16 @@ bench: $(VENV)/base
 	$(BIN)/python benchmarks/precision.py
 	$(BIN)/python benchmarks/identification.py | tee results/benchmarks/identification.md
 	if command -v chromium >/dev/null; then $(PIP) --editable ".[test]" && $(BIN)/python benchmarks/lab.py; fi
+
+# An environment of its own: CUDA's compiler takes 4 GB. GPU_CHECK="--cards A100 --channels 3" does a part.
+.venv-gpu/ready: pyproject.toml
+	$(PYTHON) -m venv --clear .venv-gpu
+	.venv-gpu/bin/python -m pip install --quiet $(if $(JAX),jax==$(JAX) jaxlib==$(JAX)) \
+		--editable ".[cuda12]" nvidia-cuda-nvdisasm
+	@touch $@
+
+gpu-check: .venv-gpu/ready
+	JAX_PLATFORMS=cpu .venv-gpu/bin/python benchmarks/gpu.py --out results/benchmarks $(GPU_CHECK)
 
 measured:
 	cp results/claims.md results/*.png notebooks/measured/

@@ -141,7 +141,7 @@ def _traced(
 ) -> str:  # fmt: skip
     def whole(tables: Any, steps: Any, runs: Any, keys: Any) -> Any:
         batch = begin(policy, rows, tables, runs, keys)
-        return advance(policy, record, tables, batch, steps, jnp.int32(0), jnp.int32(1))
+        return advance(policy, record, 0, tables, batch, steps, jnp.int32(0), jnp.int32(1))
 
     program = jax.make_jaxpr(whole)(*jax.tree.unflatten(structure, shapes))
     text = re.sub("0x[0-9a-f]+", "", str(program))  # addresses of functions

@@ -15,12 +15,12 @@ import numpy as np
 from jax.extend import core
 
 # Operations on arrays of one shape. Others than these are right too, but may transpose.
-_ELEMENTWISE = {
+ELEMENTWISE = {
     "add", "sub", "mul", "div", "rem", "max", "min", "pow", "and", "or", "xor",
     "eq", "ne", "lt", "le", "gt", "ge", "select_n",
 }  # fmt: skip
 # Operations that only call a program, and the parameter that holds it.
-_CALLS = {
+CALLS = {
     "jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr",
     "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr",
 }  # fmt: skip
@@ -57,7 +57,7 @@ def _evaluate(closed: core.ClosedJaxpr, given: list[tuple[Any, bool]]) -> list[t
             (atom.val, False) if isinstance(atom, core.Literal) else known[atom]
             for atom in equation.invars
         ]
-        inner = equation.params.get(_CALLS.get(equation.primitive.name, ""))
+        inner = equation.params.get(CALLS.get(equation.primitive.name, ""))
         answers = _mapped(equation, inputs) if inner is None else _evaluate(inner, inputs)
         known |= dict(zip(equation.outvars, answers, strict=True))
     return [
@@ -77,7 +77,7 @@ def _mapped(equation: core.JaxprEqn, inputs: list[tuple[Any, bool]]) -> list[tup
             shape, places = params["shape"], params["broadcast_dimensions"]
             wider = (*shape, runs), (*places, len(shape))
             return [(jax.lax.broadcast_in_dim(values[0], *wider), True)]
-        if primitive.name in _ELEMENTWISE:
+        if primitive.name in ELEMENTWISE:
             aval: Any = equation.outvars[0].aval
             shape = (*aval.shape, runs)
             values = tuple(_widened(value, each, shape) for value, each in inputs)

@@ -21,12 +21,14 @@ from dlbjax.common.processes import check_not_forked
 from dlbjax.engine.checkpoint import Checkpoint
 from dlbjax.engine.interrupts import interrupts
 from dlbjax.engine.plan import Group
-from dlbjax.engine.run import Progress, Snapshot, drive
+from dlbjax.engine.run import Progress, Snapshot, choose_spelling, drive
 from dlbjax.engine.settings import Settings
 
 _FEWEST = 16  # runs that are worth a worker of their own: from 32 runs on two cores beat one
 _MOST = {"cpu": 512}  # runs of a job; a stretch is prepared once for all of them
-_MOST_ELSEWHERE = 32_768
+_MOST_ELSEWHERE = (2**15, 2**18)  # at least and at most, by the device's memory
+# Bytes for a run on such a device, which takes some 2¹⁴, or 2¹⁵ where it is recorded.
+_ROOM = 2**17
 # Runs that the compiled program takes on a CPU: a multiple of the first, which serves every job that is over
 # sooner than another program is compiled, and at most the second, so that the fixed cost of a step hardly
 # shows and what it touches stays in the cache. Products of matrices in float32 round in another way where
@@ -95,8 +97,12 @@ def deal(
 
 
 def most_runs(device: Any) -> int:
-    """Runs of a job on a device, at most."""
-    return _MOST.get(device.platform, _MOST_ELSEWHERE)
+    """Runs of a job on a device, at most: what it has room for, a power of two."""
+    if device.platform in _MOST:
+        return _MOST[device.platform]
+    room = (device.memory_stats() or {}).get("bytes_limit", 0) // _ROOM
+    least, most = _MOST_ELSEWHERE
+    return min(max(least, 1 << room.bit_length() >> 1), most)
 
 
 def choose_width(device: Any, runs: int, group: Group) -> int:
@@ -135,6 +141,7 @@ def compute(
     if jax.process_count() > 1:
         execution["hosts"] = jax.process_count()
     _log.info("dlbjax: %s", ", ".join(f"{key} {value}" for key, value in execution.items()))
+    spellings = [choose_spelling(group, settings, workers[0]) for group in groups]
     tick(sum(progress.rounds * len(progress.runs) for _, progress in begun))
     free: SimpleQueue[Any] = SimpleQueue()
     for device in workers:
@@ -158,7 +165,8 @@ def compute(
     def carry_out(job: Job, device: Any) -> Snapshot:
         group, done = groups[job.number], 0 if job.progress is None else job.progress.rounds
         width = choose_width(device, len(job.runs), group)
-        for snapshot in drive(group, settings, job.runs, width, device, job.progress):
+        spelled, _ = spellings[job.number]
+        for snapshot in drive(group, settings, job.runs, width, device, job.progress, spelled):
             if checkpoint:
                 finished = snapshot.segments == group.size
                 checkpoint.offer(job.key, snapshot, finished, urgent=must_stop())
@@ -183,7 +191,8 @@ def compute(
     for i, group in enumerate(groups):
         mine = [(job.runs, *d) for job, d in zip(jobs, done, strict=True) if job.number == i]
         joined.append(_joined(group, settings, [(runs, out) for runs, out, _ in mine]))
-        costs.append(execution | {"core seconds": sum(seconds for *_, seconds in mine)})
+        step = {} if spellings[i][1] is None else {"step": spellings[i][1]}
+        costs.append(execution | step | {"core seconds": sum(seconds for *_, seconds in mine)})
     return joined, costs
 
 

@@ -7,7 +7,7 @@ another horizon compiles nothing; what is missing is filled up and thrown away.
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -17,13 +17,19 @@ import numpy as np
 from dlbjax.common.arrays import Array
 from dlbjax.engine.plan import BLOCK, Group, Steps
 from dlbjax.engine.programs import compiled
-from dlbjax.engine.scan import Batch, advance, begin
+from dlbjax.engine.scan import Batch, advance, begin, spell_once
 from dlbjax.engine.settings import Noise, Settings
+from dlbjax.engine.spelled import TooLongError
 from dlbjax.engine.step import Runs
 from dlbjax.policies.base import Policy
 
 _REPORTS = 320  # reports come in multiples of this; by default there are at most 301
 _STRETCH = 16  # blocks in a call of the compiled program
+# Operations of a step spelled out: beyond the first number XLA takes minutes, and a run no longer fits
+# into registers; about the second make one kernel, beyond it XLA cuts.
+_MOST_OPERATIONS = 3000
+_OPERATIONS_OF_A_KERNEL = 3000
+_MOST_SEGMENTS = 8  # in a kernel
 
 
 class Progress(NamedTuple):
@@ -76,7 +82,7 @@ class Snapshot(NamedTuple):
 
 def drive(
     group: Group, settings: Settings, numbers: np.ndarray, width: int, device: Any,
-    progress: Progress | None = None,
+    progress: Progress | None = None, spelled: int = 0,
 ) -> Iterator[Snapshot]:  # fmt: skip
     """Some runs through the horizon on one device; yields where they are after every stretch.
 
@@ -89,6 +95,7 @@ def drive(
       width: how many of them the compiled program takes at a time.
       device: where.
       progress: where the runs are; at the start by default.
+      spelled: segments in a kernel where the step is spelled out, else 0; see `choose_spelling`.
     """
     policy, record = traced_part(group.policies[0]), every_round(settings)
     seeds = settings.seeds[numbers % len(settings.seeds)]
@@ -109,6 +116,7 @@ def drive(
     for first in range(segments, group.size, blocks * BLOCK):
         steps = group.steps(first, blocks, waste=report_rows(settings) - 1)
         rounds = steps.moment.length.reshape(-1)[: group.size - first]
+        together = _fitting(spelled, steps, waste=report_rows(settings) - 1)
         if begun:
             yield _arrived(Snapshot(numbers, first, done, batches, recorded), policy, seeds)
         with tracing_as(settings), jax.default_device(device):
@@ -121,7 +129,9 @@ def drive(
                     these = steps._replace(given=_given(settings.noise, steps, done, seed))
                 these = cast_tree(these, settings.dtype)
                 with _compiling:  # returns as soon as the work is handed over
-                    batches[i], each = _advance(policy, record, tables, batch, these, begin_at, end)
+                    batches[i], each = _advance(
+                        policy, record, together, tables, batch, these, begin_at, end
+                    )
                 seen.append(each)
         for name, kept in recorded.items():
             whole = np.concatenate([np.asarray(each[name]) for each in seen], axis=-1)
@@ -129,6 +139,59 @@ def drive(
             kept.append(np.repeat(flat, rounds, axis=0))
         begun, done = True, done + int(rounds.sum())
     yield _arrived(Snapshot(numbers, group.size, done, batches, recorded), policy, seeds)
+
+
+def choose_spelling(group: Group, settings: Settings, device: Any) -> tuple[int, str | None]:
+    """How many segments of the step spelled out make a kernel, and a note where the question arises.
+
+    It is 0 where the step is not spelled out: on CPUs, and where it would take too many operations.
+    """
+    if settings.spelled is not None:
+        return settings.spelled, "spelled out as asked" if settings.spelled else "mapped as asked"
+    if device.platform != "gpu":
+        return 0, None
+    with tracing_as(settings):
+        steps = group.steps(0, 1, waste=report_rows(settings) - 1)
+        one = (group.tables, jax.tree.map(lambda leaf: leaf[0], steps))
+        runs, keys = make_runs(group, settings, np.zeros(2, int))
+        return _chosen(
+            traced_part(group.policies[0]), every_round(settings), settings.promotion,
+            *_shapes((*cast_tree(one, settings.dtype), runs, keys)),
+        )  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def _chosen(
+    policy: Policy, record: tuple[str, ...], promotion: Any, structure: Any, shapes: tuple[Any, ...]
+) -> tuple[int, str]:
+    found = []
+
+    def spell(tables: Any, steps: Any, runs: Any, keys: Any) -> None:
+        batch = begin(policy, 2, tables, runs, keys)
+        found.append(spell_once(policy, record, tables, batch, steps, _MOST_OPERATIONS))
+
+    try:
+        jax.eval_shape(spell, *jax.tree.unflatten(structure, shapes))
+    except TooLongError:
+        return 0, f"mapped: spelled out it takes more than {_MOST_OPERATIONS} operations"
+    operations, on_arrays = found[0].operations, sorted(found[0].on_arrays)
+    fitting = max(1, min(_OPERATIONS_OF_A_KERNEL // operations, _MOST_SEGMENTS))
+    together = 1 << (fitting.bit_length() - 1)  # which BLOCK is a multiple of
+    note = f"spelled out: {operations} operations, {together} segments in a kernel"
+    return together, note + (f"; on arrays: {', '.join(on_arrays)}" if on_arrays else "")
+
+
+def _shapes(tree: Any) -> tuple[Any, tuple[jax.ShapeDtypeStruct, ...]]:
+    leaves, structure = jax.tree.flatten(tree)
+    return structure, tuple(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves)
+
+
+def _fitting(spelled: int, steps: Steps, waste: int) -> int:
+    """Segments in a kernel: those asked for, or one where several of them would report."""
+    if not spelled:
+        return 0
+    reports = (steps.moment.slot < waste).reshape(-1, spelled).sum(axis=1)
+    return spelled if reports.max() <= 1 else 1
 
 
 @contextmanager
@@ -250,4 +313,4 @@ _compiling = threading.Lock()  # so that workers do not compile the same program
 
 
 _begin = compiled(begin, static=2)
-_advance = compiled(advance, static=2, donate=(3,))
+_advance = compiled(advance, static=3, donate=(4,))

@@ -1,10 +1,13 @@
 """The pass: the compiled program that takes a batch of runs through a stretch of segments.
 
 All runs advance side by side in the trailing axis of every array, (…, runs): with runs in the leading
-axis a step takes two to four times as long.
+axis a step takes two to four times as long. That is how CPUs do it; for GPUs the step is spelled out (see
+`engine.spelled`), and a turn of the loop takes several segments.
 """
 
 import math
+from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax
@@ -13,7 +16,15 @@ from jax import Array
 
 from dlbjax.engine import prng
 from dlbjax.engine.plan import BLOCK, Steps
-from dlbjax.engine.step import Carry, Runs, Tables, start, step
+from dlbjax.engine.spelled import (
+    Spelled,
+    from_vectors,
+    pack_vectors,
+    spread_out,
+    to_vectors,
+    unpack_vectors,
+)
+from dlbjax.engine.step import Carry, Runs, Tables, alone, start, step
 from dlbjax.policies.base import Policy
 
 
@@ -33,10 +44,14 @@ def begin(policy: Policy, rows: int, tables: Tables, runs: Runs, keys: Array) ->
 
 
 def advance(
-    policy: Policy, record: tuple[str, ...], tables: Tables, batch: Batch, steps: Steps,
-    first: Array, end: Array,
+    policy: Policy, record: tuple[str, ...], spelled: int, tables: Tables, batch: Batch,
+    steps: Steps, first: Array, end: Array,
 ) -> tuple[Batch, dict[str, Array]]:  # fmt: skip
-    """All runs of a batch through segments first..end−1; the batch, and what is recorded."""
+    """All runs of a batch through segments first..end−1; the batch, and what is recorded.
+
+    Unless `spelled` is 0 the step is spelled out, and a turn of the loop takes so many segments, of
+    which one may report; BLOCK must be a multiple of it.
+    """
     m, dtype = tables.gains.g.shape[1], tables.gaps.dtype
     noise_key, policy_key = (jax.random.key_data(stream(batch.keys, i)).T for i in (0, 1))
 
@@ -46,9 +61,7 @@ def advance(
         if noise is None:
             noise = prng.normals(noise_key, number, BLOCK, m, dtype)
         uniforms = prng.uniforms(policy_key, number, BLOCK, policy.uniforms, dtype)
-        maps = jax.tree.map(lambda table: table[steps.map], tables.maps)
-        gains = jax.tree.map(lambda table: table[steps.gain], tables.gains)
-        rows, unpack = _pack((maps, gains, steps.moment), dtype)
+        rows, unpack = _rows(tables, steps)
 
         def segment(state: tuple[Carry, Array], inputs: Any) -> tuple[Any, dict[str, Array]]:
             carry, reports = state
@@ -61,7 +74,14 @@ def advance(
             reports = jax.lax.dynamic_update_index_in_dim(reports, regrets, now.slot, 0)
             return (carry, reports), {name: seen[name] for name in record}
 
-        state, seen = jax.lax.scan(segment, state, (rows, noise, uniforms))
+        inputs = (rows, noise, uniforms)
+        if not spelled:
+            state, seen = jax.lax.scan(segment, state, inputs)
+        else:
+            turn = _spelled_turn(policy, record, spelled, tables, batch, unpack, inputs)
+            turns = jax.tree.map(lambda leaf: leaf.reshape(BLOCK // spelled, -1), inputs)
+            state, seen = jax.lax.scan(turn, state, turns)
+            seen = jax.tree.map(lambda leaf: leaf.reshape(BLOCK, *leaf.shape[2:]), seen)
         return (state, number + BLOCK), seen
 
     def skip(before: tuple[Any, Array], steps: Steps) -> tuple[tuple[Any, Array], Any]:
@@ -76,14 +96,123 @@ def advance(
     def unless_over(before: tuple[Any, Array], steps: Steps) -> tuple[tuple[Any, Array], Any]:
         return jax.lax.cond(before[1] < end, block, skip, before, steps)
 
-    state = (batch.carry, batch.reports)
+    carry: Any = pack_vectors(to_vectors(batch.carry)) if spelled else batch.carry
+    state = (carry, batch.reports)
     ((carry, reports), _), seen = jax.lax.scan(unless_over, (state, first), steps)
+    if spelled:
+        vectors = unpack_vectors(carry, _dtypes(batch.carry))
+        of_one = jax.tree.map(lambda leaf: leaf[..., 0], batch.carry)
+        carry = from_vectors(vectors, of_one, len(batch.keys))
     return batch._replace(carry=carry, reports=reports), seen
+
+
+def spelled_step(
+    policy: Policy, record: tuple[str, ...], tables: Tables, batch: Batch, unpack: Any, inputs: Any
+) -> Spelled:
+    """The step of one run: from a row of `inputs`, what the run is and its carry, to its new carry,
+    its three regrets and what is recorded.
+    """  # fmt: skip
+
+    def one(own: Any, tables: Tables) -> Any:
+        rows, *columns = own
+        maps, gains, now = unpack(rows)
+        of_run = jax.tree.map(lambda leaf: leaf[..., None], columns)
+        runs, carry, e, uniforms = of_run
+        carry, regrets, seen = step(
+            policy, tables, maps, gains, now, runs, carry, e, uniforms, over=alone
+        )
+        kept = {name: seen[name] for name in record}
+        return jax.tree.map(lambda leaf: leaf[..., 0], (carry, regrets, kept))
+
+    rows, *noise = jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), inputs
+    )
+    of_all = (batch.runs, batch.carry, *noise)
+    of_one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[:-1], leaf.dtype), of_all)
+    return Spelled(one, (rows, *of_one), tables)
+
+
+def spell_once(
+    policy: Policy, record: tuple[str, ...], tables: Tables, batch: Batch, steps: Steps, most: int
+) -> Spelled:
+    """The step spelled out for a single segment of a block, to see what it takes.
+
+    Raises:
+      TooLongError: if it takes more than `most` operations.
+    """
+    rows, unpack = _rows(tables, steps)
+    width, m = len(batch.keys), tables.gains.g.shape[1]
+    drawn = [jnp.zeros((BLOCK, count, width), tables.gaps.dtype) for count in (m, policy.uniforms)]
+    inputs = (rows, *drawn)
+    spelled = spelled_step(policy, record, tables, batch, unpack, inputs)
+    vectors = [vector for each in rows for vector in spread_out(each[0], width)]
+    spelled(vectors + to_vectors((batch.runs, batch.carry, *(each[0] for each in drawn))), most)
+    return spelled
+
+
+def _spelled_turn(
+    policy: Policy, record: tuple[str, ...], segments: int, tables: Tables, batch: Batch,
+    unpack: Any, inputs: Any,
+) -> Callable[[Any, Any], Any]:  # fmt: skip
+    """What a turn of the loop does to the packed carry and the reports, with all inputs as vectors."""
+    spelled = spelled_step(policy, record, tables, batch, unpack, inputs)
+    dtypes, fixed = _dtypes(batch.carry), to_vectors(batch.runs)
+    waste, width = len(batch.reports) - 1, batch.reports.shape[-1]
+
+    def segment(given: Any) -> tuple[list[Array], list[Array], Any]:
+        answers = spelled(given)
+        carry, regrets, seen = (
+            answers[i:j] for i, j in pairwise((0, len(dtypes), len(dtypes) + 3, None))
+        )
+        return carry, regrets, from_vectors(seen, spelled.answer[2], width)
+
+    def turn(state: tuple[list[Array], Array], inputs: Any) -> tuple[Any, dict[str, Array]]:
+        (packed, reports), (rows, *noise) = state, inputs
+        slots = _slots(rows, unpack, segments)
+        vectors = [spread_out(each, width) for each in rows]
+        vectors += [to_vectors(each.reshape(-1, width)) for each in noise]
+        report, recorded = [jnp.zeros(width, reports.dtype)] * 3, []
+        carry = unpack_vectors(packed, dtypes)
+        for i, slot in enumerate(slots):
+            floats, wholes, e, uniforms = (
+                each[i * len(each) // segments : (i + 1) * len(each) // segments]
+                for each in vectors
+            )
+            carry, regrets, seen = segment([*floats, *wholes, *fixed, *carry, *e, *uniforms])
+            report = [
+                jnp.where(slot < waste, new, old) for new, old in zip(regrets, report, strict=True)
+            ]
+            recorded.append(seen)
+        # Else XLA computes the report anew where it is written.
+        packed, report = jax.lax.optimization_barrier((pack_vectors(carry), report))
+        slot = jnp.stack(slots).min()  # the only one that is not waste, if there is one
+        reports = jax.lax.dynamic_update_index_in_dim(reports, jnp.stack(report), slot, 0)
+        return (packed, reports), jax.tree.map(lambda *leaves: jnp.stack(leaves), *recorded)
+
+    return turn
+
+
+def _slots(rows: Any, unpack: Any, segments: int) -> list[Array]:
+    """Where each segment of a turn reports."""
+    parts = zip(*(each.reshape(segments, -1) for each in rows), strict=True)
+    return [unpack(part)[2].slot for part in parts]
+
+
+def _dtypes(tree: Any) -> list[Any]:
+    """The dtype of every vector of a pytree."""
+    return [vector.dtype for vector in to_vectors(tree)]
 
 
 def stream(keys: Array, number: int) -> Array:
     """Keys of the runs for one of the uses that a run has for random numbers."""
     return jax.vmap(lambda key: jax.random.fold_in(key, number))(keys)
+
+
+def _rows(tables: Tables, steps: Steps) -> tuple[tuple[Array, Array], Any]:
+    """What all runs share of each segment of a block, packed, and what unpacks a row."""
+    maps = jax.tree.map(lambda table: table[steps.map], tables.maps)
+    gains = jax.tree.map(lambda table: table[steps.gain], tables.gains)
+    return _pack((maps, gains, steps.moment), tables.gaps.dtype)
 
 
 def _pack(tree: Any, dtype: Any) -> tuple[tuple[Array, Array], Any]:

@@ -37,6 +37,9 @@ class Settings(NamedTuple):
     chunk: int | None
     devices: list[Any] | None
     promotion: Any  # JAX's rule for mixed dtypes in the calling thread, for the workers
+    spelled: int | None = (
+        None  # segments in a kernel of the step spelled out, 0 for none; None: chosen
+    )
 
 
 def check_settings(

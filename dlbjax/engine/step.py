@@ -9,7 +9,7 @@ the noise adds, a segment of L rounds is
 and W and the noise follow the recursion of `engine.noise`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -108,12 +108,12 @@ def start(policy: Policy, tables: Tables, runs: Runs, keys: Array) -> Carry:
 
 def step(
     policy: Policy, tables: Tables, maps: Maps, gains: Gains, now: Moment, runs: Runs,
-    carry: Carry, E: Array, uniforms: Array,
+    carry: Carry, E: Array, uniforms: Array, over: Any = over_runs,
 ) -> tuple[Carry, jax.Array, dict[str, Any]]:  # fmt: skip
     """All runs through one segment: their carry, their regrets, and what may be recorded.
 
-    E is (m, runs) normals, `uniforms` (policy.uniforms, runs). The regrets after the segment, (3, runs),
-    are realised, expected and offline.
+    E is (m, runs) normals, `uniforms` (policy.uniforms, runs); `over` maps a function of one run, as
+    `over_runs` does. The regrets after the segment, (3, runs), are realised, expected and offline.
     """
     Z, W = carry.shadow, carry.disturbance
     chex.assert_shape([Z, W], (len(tables.x1), len(runs.configuration)))
@@ -126,7 +126,7 @@ def step(
         epoch = Epoch(now.epoch, now.start, now.epoch_length, plan, uniforms)
         return decide(policy, params, arms, state, epoch)
 
-    chosen = over_runs(
+    chosen = over(
         choose, (runs.params, carry.policy, plan, uniforms), (tables.arms, now._replace(plan=None))
     )
     action = jnp.where(now.starts, chosen, carry.action)
@@ -144,9 +144,7 @@ def step(
         return learn(policy, params, state, feedback._replace(length=length, vertices=arms))
 
     feedback = Feedback(action, U, last, total, None, plan)  # type: ignore[arg-type]
-    learned = over_runs(
-        observe, (runs.params, carry.policy, feedback), (now.epoch_length, tables.arms)
-    )
+    learned = over(observe, (runs.params, carry.policy, feedback), (now.epoch_length, tables.arms))
 
     # An index that is no arm's makes the regret NaN, which is rejected in the end.
     gap = jnp.where((action >= 0) & (action < len(tables.gaps)), tables.gaps[action], jnp.nan)
@@ -165,6 +163,12 @@ def step(
     )
     regrets = jnp.stack([expected - noise.value, expected, offline.value])
     return after, regrets, {"actions": action, "rewards": last, "states": Z + W}
+
+
+def alone(function: Callable[[Any, Any], Any], own: Any, shared: Any) -> Any:
+    """`over_runs` of a single run, as its own function: nothing is mapped."""
+    answer = function(jax.tree.map(lambda leaf: leaf[..., 0], own), shared)
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf)[..., None], answer)
 
 
 def row(weights: Array, columns: Array) -> Array:

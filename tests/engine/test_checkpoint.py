@@ -98,7 +98,7 @@ def test_nothing_that_was_saved_is_computed_again(tmp_path, monkeypatch):
     plain = driver._advance
 
     def counted(*args):
-        calls.append((args[0].act, int(args[5])))
+        calls.append((args[0].act, int(args[6])))
         return plain(*args)
 
     monkeypatch.setattr(driver, "_advance", counted)

@@ -113,3 +113,14 @@ def test_an_interrupt_stops_the_other_workers():
     with pytest.raises(KeyboardInterrupt):
         pool.compute(make_groups(PROBLEM, as_grid(one), asked), asked, tick)
     assert len(ticks) <= 2  # each worker got as far as the end of one chunk, of more than a hundred
+
+
+def test_a_device_takes_as_many_runs_as_it_has_room_for():
+    def device(limit, platform="gpu"):
+        stats = None if limit is None else {"bytes_limit": limit}
+        return SimpleNamespace(platform=platform, memory_stats=lambda: stats)
+
+    assert [pool.most_runs(device(limit)) for limit in (None, 2**30, 18 * 10**9, 60 * 10**9, 2**50)] == [
+        2**15, 2**15, 2**17, 2**18, 2**18
+    ]  # fmt: skip
+    assert pool.most_runs(device(None, "cpu")) == 512

@@ -1,0 +1,475 @@
+"""What the compiled programs are on GPUs, and an estimate of their speed, without a GPU.
+
+JAX compiles for a card that is only described, down to machine code: `make gpu-check` does so for policies
+as they are ("mapped") and with the step spelled out, counts kernels and instructions, and estimates
+
+    t = Σ over kernels of launch + max(threads·(n₃₂/lanes₃₂ + n₆₄/lanes₆₄)/(cores·clock), bytes/bandwidth)
+
+per segment, with n the instructions of a thread. It is an estimate: nothing is run. On a machine with a
+card, `python benchmarks/gpu.py --measure` times both ways and compares them with the CPU.
+"""
+
+import argparse
+import math
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import dlbjax as dlb
+from dlbjax.engine.plan import BLOCK
+from dlbjax.engine.run import (
+    cast_tree,
+    choose_spelling,
+    every_round,
+    make_runs,
+    report_rows,
+    traced_part,
+    tracing_as,
+)
+from dlbjax.engine.scan import advance, begin
+from dlbjax.engine.settings import check_settings
+from dlbjax.engine.simulate import make_entry, run_together
+
+LAUNCH = 3e-6  # seconds
+RUNS = 32_768  # for which programs are compiled
+ASKED = 100_000  # runs for which the table has an estimate
+
+
+class Card(NamedTuple):
+    """A card by its published figures."""
+
+    capability: tuple[int, int]
+    cores: int  # streaming multiprocessors
+    lanes: tuple[int, int]  # instructions per core and cycle, 32 and 64 bits
+    clock: float  # GHz
+    bandwidth: float  # GB/s
+    memory: int  # GB
+    cache: int  # MB
+    threads: int  # per core
+
+    def target(self, name: str) -> str:
+        """The card as XLA wants it described."""
+        major, minor = self.capability
+        return f"""
+            gpu_device_info {{
+              threads_per_block_limit: 1024 threads_per_warp: 32 shared_memory_per_block: 49152
+              shared_memory_per_core: 102400 threads_per_core_limit: {self.threads}
+              core_count: {self.cores} fpus_per_core: {self.lanes[0]} block_dim_limit_x: 2147483647
+              block_dim_limit_y: 65535 block_dim_limit_z: 65535
+              memory_bandwidth: {self.bandwidth * 10**9:.0f} l2_cache_size: {self.cache * 2**20}
+              clock_rate_ghz: {self.clock} device_memory_size: {self.memory * 10**9}
+              shared_memory_per_block_optin: 101376
+              cuda_compute_capability {{ major: {major} minor: {minor} }}
+              registers_per_core_limit: 65536 registers_per_block_limit: 65536
+            }}
+            platform_name: "CUDA" dnn_version_info {{ major: 9 minor: 8 }}
+            device_description_str: "{name}" """
+
+
+CARDS = {
+    "A100": Card((8, 0), 108, (64, 32), 1.41, 2039, 80, 40, 2048),
+    "H100": Card((9, 0), 132, (128, 64), 1.98, 3352, 80, 50, 2048),
+    "RTX 4090": Card((8, 9), 128, (128, 2), 2.52, 1008, 24, 72, 1536),
+}
+
+
+class Kernel(NamedTuple):
+    """One kernel of a loop's body."""
+
+    name: str
+    instructions: tuple[int, int]  # of a thread, on 32 and on 64 bits
+    threads: float
+    bytes: float
+    registers: int
+    spills: int  # bytes
+
+    def seconds(self, card: Card, scale: float) -> float:
+        """The estimate, for `scale` times as many runs as it was compiled for."""
+        cycles = sum(n / lanes for n, lanes in zip(self.instructions, card.lanes, strict=True))
+        computing = scale * self.threads * cycles / (card.cores * card.clock * 1e9)
+        return LAUNCH + max(computing, scale * self.bytes / (card.bandwidth * 1e9))
+
+
+class Program(NamedTuple):
+    """What was compiled for a policy."""
+
+    card: str
+    policy: str
+    channels: int
+    dtype: str
+    spelled: int  # segments in a turn; 0: mapped
+    note: str
+    seconds: float  # to compile
+    turn: list[Kernel]  # kernels of a turn of the loop over segments
+    block: list[Kernel]  # kernels of a block of segments, outside of that loop
+    memory: float  # bytes per run
+    runs: int
+
+    @property
+    def kernels(self) -> float:
+        """Kernels per segment in the loop over segments."""
+        return len(self.turn) / max(self.spelled, 1)
+
+    def estimate(self, runs: int) -> float:
+        """Seconds per segment, all runs together."""
+        card, scale = CARDS[self.card], runs / self.runs
+        turn = sum(kernel.seconds(card, scale) for kernel in self.turn) / max(self.spelled, 1)
+        return turn + sum(kernel.seconds(card, scale) for kernel in self.block) / BLOCK
+
+
+def problem_with(channels: int) -> dlb.Problem:
+    """The synthetic problem, or a budget over more channels, d² + 1 vertices."""
+    if channels == 3:
+        return dlb.problems.synthetic()
+    rng = np.random.default_rng(channels)
+    system = dlb.System(
+        np.diag([0.2, 0.4, 0.6]), 0.2 * rng.uniform(size=(3, channels)), rng.uniform(size=3),
+        rng.uniform(size=channels), sigma=0.01,
+    )  # fmt: skip
+    budget = dlb.actions.budget(np.zeros(channels), np.ones(channels), 1.5)
+    return dlb.Problem(system, budget)
+
+
+def textbook() -> dlb.Policy:
+    """Lin-UCB as a user would write it."""
+
+    def init(params, vertices, key):
+        d = vertices.shape[1]
+        return {"V": jnp.eye(d, dtype=vertices.dtype), "b": jnp.zeros(d, vertices.dtype)}
+
+    def act(params, vertices, state, epoch):
+        solved = jnp.linalg.solve(state["V"], jnp.concatenate([vertices, state["b"][None]]).T).T
+        width = jnp.sqrt(jnp.sum(vertices * solved[:-1], axis=1))
+        return jnp.argmax(vertices @ solved[-1] + params * width)
+
+    def update(params, state, feedback):
+        u = feedback.vector
+        return {"V": state["V"] + jnp.outer(u, u), "b": state["b"] + feedback.last * u}
+
+    return dlb.Policy(init, act, update, params=0.5, feedback=("last",), name="textbook")
+
+
+def policies(problem: dlb.Problem) -> dict[str, Any]:
+    bounds = dlb.Bounds.of(problem)
+    return {
+        "DynLin-UCB": lambda: dlb.dynlin_ucb(bounds), "Lin-UCB": lambda: dlb.lin_ucb(bounds),
+        "tight": lambda: dlb.dynlin_ucb_tight(bounds), "adaptive": dlb.dynlin_ucb_adaptive,
+        "D-Lin-UCB": lambda: dlb.d_lin_ucb(bounds), "Exp3": lambda: dlb.exp3(bounds),
+        "Batch-Exp3": lambda: dlb.batch_exp3(bounds), "AR2": lambda: dlb.ar2(bounds),
+        "UCB1": lambda: dlb.ucb1(bounds), "textbook": textbook,
+    }  # fmt: skip
+
+
+def compile_for(card: str, policy: str, channels: int, dtype: str, spell: bool) -> Program:
+    """The pass of a policy, compiled for a card that need not be there."""
+    from jax.experimental import topologies
+
+    description = CARDS[card].target(card)
+    topology = topologies.get_topology_desc(
+        platform="cuda", target_config=description, topology="1x1x1"
+    )
+    device = topology.devices[0]
+    sharding = jax.sharding.SingleDeviceSharding(device)
+    problem = problem_with(channels)
+    settings = check_settings(
+        problem.system.n, 10_000, 2, None, (), None, dtype, None, None, None
+    )._replace(spelled=None if spell else 0)
+    group = make_entry(problem, policy, policies(problem)[policy](), settings).groups[0]
+    traced, runs = traced_part(group.policies[0]), RUNS
+    spelled, note = choose_spelling(group, settings, device)
+
+    def shape(leaf: Any, wide: bool = False) -> jax.ShapeDtypeStruct:
+        size = (*leaf.shape[:-1], runs) if wide else leaf.shape
+        return jax.ShapeDtypeStruct(size, leaf.dtype, sharding=sharding)
+
+    with tracing_as(settings), tempfile.TemporaryDirectory() as folder:
+        steps = group.steps(0, 16, waste=report_rows(settings) - 1)
+        tables, steps = cast_tree((group.tables, steps), settings.dtype)
+        few = make_runs(group, settings, np.zeros(2, int))
+        batch = jax.eval_shape(partial(begin, traced, report_rows(settings)), tables, *few)
+        batch = jax.tree.map(partial(shape, wide=True), batch)
+        number = jax.ShapeDtypeStruct((), jnp.int32, sharding=sharding)
+        program = jax.jit(advance, static_argnums=(0, 1, 2), donate_argnums=4)
+        began = time.perf_counter()
+        lowered = program.lower(
+            traced, every_round(settings), spelled, jax.tree.map(shape, tables), batch,
+            jax.tree.map(shape, steps), number, number,
+        )  # fmt: skip
+        compiled = lowered.compile(compiler_options={"xla_dump_to": folder})
+        seconds = time.perf_counter() - began
+        kernels = machine_code(Path(folder), CARDS[card])
+    turn, block = loops(compiled.as_text(), kernels, runs)
+    memory = compiled.memory_analysis()
+    used = memory.argument_size_in_bytes + memory.temp_size_in_bytes
+    return Program(
+        card, policy, channels, dtype, spelled, note or "mapped", seconds, turn, block, used / runs, runs
+    )  # fmt: skip
+
+
+class Code(NamedTuple):
+    """What the machine code of a kernel is."""
+
+    instructions: tuple[int, int]
+    stored: int  # bytes by a thread
+    registers: int
+    spills: int
+
+
+def machine_code(folder: Path, card: Card) -> dict[str, Code]:
+    """The machine code of every kernel that was written as PTX, by the kernel's name."""
+    ptxas, disassembler = tool("ptxas"), tool("nvdisasm")
+    found = {}
+    for ptx in sorted(folder.glob("*.ptx")):
+        cubin = ptx.with_suffix(".cubin")
+        target = re.search(r"\.target (\S+)", ptx.read_text())[1].rstrip(",")
+        command = [ptxas, f"-arch={target}", "-v", str(ptx), "-o", str(cubin)]
+        told = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+        code = subprocess.run(
+            [disassembler, "-c", str(cubin)], capture_output=True, text=True, check=True
+        ).stdout
+        sections = re.split(r"\n\s*\.section\s+\.text\.", code)[1:] or [code]
+        entries = re.findall(
+            r"entry function '(\S+)'.*?(\d+) bytes spill stores.*?Used (\d+) registers", told, re.S
+        )
+        texts = {re.split(r"[\s,]", text, maxsplit=1)[0].strip('"'): text for text in sections}
+        for name, spills, registers in entries:
+            operations = re.findall(
+                r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)", texts.get(name, code)
+            )
+            operations = [each for each in operations if not each.startswith(("NOP", "BRA"))]
+            wide = sum(bool(re.match(r"D(ADD|MUL|FMA|SETP|MNMX)", each)) for each in operations)
+            stored = sum(
+                int(re.search(r"\.(64|128)", each)[1]) // 8 if re.search(r"\.(64|128)", each) else 4
+                for each in operations if each.startswith("STG")
+            )  # fmt: skip
+            found[name] = Code((len(operations) - wide, wide), stored, int(registers), int(spills))
+    return found
+
+
+def tool(name: str) -> str:
+    """A tool of CUDA, from this environment's wheels or from the system."""
+    for folder in map(Path, sys.path):
+        for path in sorted(folder.glob(f"nvidia/*/bin/{name}")):
+            path.chmod(path.stat().st_mode | 0o100)
+            return str(path)
+    if found := shutil.which(name):
+        return found
+    raise SystemExit(f"{name} is missing; run this through `make gpu-check`")
+
+
+SIZES = {"pred": 1, "s8": 1, "u8": 1, "s32": 4, "u32": 4, "f32": 4, "s64": 8, "u64": 8, "f64": 8,
+         "c64": 8, "c128": 16}  # fmt: skip
+CALLS = ("get-tuple-element", "tuple", "bitcast", "constant", "parameter", "while", "conditional")
+
+
+def loops(text: str, kernels: dict[str, Code], runs: int) -> tuple[list[Kernel], list[Kernel]]:
+    """The kernels of a turn of the inner loop, and those of a block around it."""
+    bodies: dict[str, list[str]] = {}
+    name = None
+    for line in text.splitlines():
+        if head := re.match(r"^(?:ENTRY )?%?([\w.\-]+) \(.*\{$", line):
+            name = head[1]
+            bodies[name] = []
+        elif line.startswith("}"):
+            name = None
+        elif name and " = " in line:
+            bodies[name].append(line.strip())
+    around, inner = next(
+        (body, found[1])
+        for body, lines in bodies.items() if not body.startswith("main")
+        for line in lines if (found := re.search(r" while\(.*body=%?([\w.\-]+)", line))
+    )  # fmt: skip
+    return tuple(
+        [kernel for line in bodies[body] if (kernel := _kernel(line, bodies, kernels, runs))]
+        for body in (inner, around)
+    )
+
+
+def _bytes(shape: str) -> int:
+    return sum(
+        SIZES[dtype] * math.prod(map(int, filter(None, sizes.split(","))))
+        for dtype, sizes in re.findall(r"(\w+)\[([\d,]*)\]", shape) if dtype in SIZES
+    )  # fmt: skip
+
+
+def _kernel(
+    line: str, bodies: dict[str, list[str]], kernels: dict[str, Code], runs: int
+) -> Kernel | None:
+    """The kernel of an instruction, unless it needs none."""
+    found = re.match(r"(?:ROOT )?%?([\w.\-]+) = (.*?) ([\w\-]+)\(", line)
+    if found is None or found[3] in CALLS:
+        return None
+    name, shape, _ = found.groups()
+    if same := re.search(r'deduplicated_name="([^"]+)"', line):
+        name = same[1]
+    written = _bytes(shape)
+    read = written
+    if called := re.search(r"calls=%?([\w.\-]+)", line):
+        inside = bodies[called[1]]
+        updates = [each for each in inside if " dynamic-update-slice(" in each]
+        if updates:  # in place: only the slice is written
+            written = sum(_bytes(_operand(inside, each, 1)) for each in updates)
+        taken = [each.split(" = ")[1] for each in inside if " parameter(" in each]
+        sliced = BLOCK  # arrays over the segments of a block, and reports: a slice is read
+        read = sum(
+            _bytes(each) // (int(lead[1]) if (lead := re.match(r"\w+\[(\d+),", each)) and
+                             int(lead[1]) >= sliced // 64 and _bytes(each) > 64 * runs else 1)
+            for each in taken
+        )  # fmt: skip
+    code = kernels.get(re.sub(r"[.\-]", "_", name), Code((8, 0), 4, 0, 0))
+    threads = written / max(code.stored, 1)
+    return Kernel(name, code.instructions, threads, read + written, code.registers, code.spills)
+
+
+def _operand(lines: list[str], line: str, number: int) -> str:
+    """The shape of an operand of an instruction."""
+    names = re.findall(r"%([\w.\-]+)", line.split("(", 1)[1])
+    pattern = re.compile(rf"(?:ROOT )?%{re.escape(names[number])} = (\S+)")
+    return next(found[1] for each in lines if (found := pattern.match(each)))
+
+
+def row(program: Program) -> str:
+    turn = program.turn
+    per = max(program.spelled, 1)
+    main = max(turn, key=lambda kernel: sum(kernel.instructions))
+    work = sum(sum(kernel.instructions) * kernel.threads for kernel in turn) / per / program.runs
+    return (
+        f"| {program.card} | {program.policy} | {program.channels} | {program.dtype} | "
+        f"{f'spelled out, {per}' if program.spelled else 'mapped'} | {program.kernels:.2f} | {work:.0f} | "
+        f"{main.registers} | {sum(kernel.spills for kernel in turn)} | {program.memory:.0f} | "
+        f"{1e9 * program.estimate(ASKED) / ASKED:.3f} | {program.seconds:.0f} |"
+    )
+
+
+HEAD = (
+    "| card | policy | channels | dtype | step | kernels per segment | instructions per segment and run | "
+    "registers | spills, bytes | memory per run, bytes | estimated ns per segment and run, "
+    f"{ASKED:,} runs | compiled in, s |\n|" + " --- |" * 12
+)
+
+
+def measure(args: argparse.Namespace) -> None:
+    """Time both ways on the card that is there, and compare with the CPU."""
+    device = jax.devices()[0]
+    if device.platform != "gpu":
+        raise SystemExit(f"no GPU: jax.devices() lists {jax.devices()}")
+    problem = problem_with(3)
+    print(f"{device.device_kind}, JAX {jax.__version__}\n")
+    print(
+        "| policy | dtype | step | seconds | ns per round and run | runs that part from the CPU's |"
+    )
+    print("|" + " --- |" * 6)
+    for name in args.policies:
+        policy = policies(problem)[name]()
+        for dtype in args.dtypes:
+            for spelled in (0, None):
+                settings = check_settings(
+                    problem.system.n, 10_000, ASKED, None, (), None, dtype, None, None, [device]
+                )._replace(spelled=spelled)
+                entry = make_entry(problem, name, policy, settings)
+                seconds = []
+                for _ in range(2):  # the first compiles
+                    began = time.perf_counter()
+                    (result,) = run_together([entry], settings, lambda rounds: None, None, 0.0)
+                    seconds.append(time.perf_counter() - began)
+                cpu = dlb.simulate(
+                    problem, policy, 10_000, 64, dtype=dtype, devices=jax.devices("cpu")[:1]
+                )
+                apart = ~np.isclose(
+                    result.offline_regret[:64, -1], cpu.offline_regret[:, -1], rtol=1e-4, atol=1e-3
+                )
+                print(
+                    f"| {name} | {dtype} | {result.config['execution'].get('step')} | "
+                    f"{seconds[-1]:.2f} | {1e9 * seconds[-1] / ASKED / 10_000:.3f} | "
+                    f"{apart.sum()} of 64 |",
+                    flush=True,
+                )
+
+
+def plot(programs: list[Program], cpu: dict[int, float], path: Path) -> None:
+    """Estimates against the number of runs, with the measured CPU."""
+    import matplotlib.pyplot as plt
+
+    plt.style.use("dlbjax.results.style")
+    figure, ax = plt.subplots(figsize=(6.4, 4))
+    runs = np.geomspace(64, 1e6, 60)
+    for program in programs:
+        ax.plot(
+            runs, [1e9 * program.estimate(each) / each for each in runs],
+            "-" if program.spelled else "--",
+            label=f"{program.card}, {'spelled out' if program.spelled else 'mapped'} (estimate)",
+        )  # fmt: skip
+    ax.plot(list(cpu), list(cpu.values()), "k-o", label="CPU (measured)")
+    ax.set(xscale="log", yscale="log", xlabel="Runs side by side", ylabel="ns per segment and run")
+    ax.set_title(f"{programs[0].policy}, {programs[0].dtype}")
+    ax.legend(fontsize="small")
+    figure.savefig(path)
+
+
+def on_cpu(policy: str, dtype: str) -> dict[int, float]:
+    """Measured ns per segment and run of this machine."""
+    problem = problem_with(3)
+    found = {}
+    for runs in (16, 64, 256, 1024):
+        for _ in range(2):
+            began = time.perf_counter()
+            made = policies(problem)[policy]()
+            dlb.simulate(problem, made, 10_000, runs, dtype=dtype, devices=jax.devices("cpu"))
+            seconds = time.perf_counter() - began
+        settings = check_settings(3, 10_000, runs, None, (), None, dtype, None, None, None)
+        segments = sum(group.size for group in make_entry(problem, "", made, settings).groups)
+        found[runs] = 1e9 * seconds / runs / segments
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path("results/benchmarks"))
+    parser.add_argument("--cards", nargs="+", default=list(CARDS), choices=CARDS)
+    names = list(policies(problem_with(3)))
+    parser.add_argument("--policies", nargs="+", default=names, choices=names)
+    parser.add_argument("--channels", nargs="+", type=int, default=[3, 6, 8, 10])
+    parser.add_argument("--dtypes", nargs="+", default=["float32", "float64"])
+    parser.add_argument("--measure", action="store_true", help="time the card that is here")
+    args = parser.parse_args()
+    if args.measure:
+        return measure(args)
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    args.out.mkdir(parents=True, exist_ok=True)
+    lines, programs = [HEAD], []
+    print(HEAD)
+    for channels in args.channels:
+        for policy in args.policies:
+            for dtype in args.dtypes:
+                for card in args.cards:
+                    for spell in (False, True):
+                        program = compile_for(card, policy, channels, dtype, spell)
+                        if spell and not program.spelled:
+                            lines.append(
+                                f"| {card} | {policy} | {channels} | {dtype} | {program.note} |"
+                                + " |" * 7
+                            )
+                        else:
+                            programs.append(program)
+                            lines.append(row(program))
+                        print(lines[-1], flush=True)
+                        (args.out / "gpu.md").write_text("\n".join(lines) + "\n")
+    first = programs[0]
+    shown = [p for p in programs
+             if (p.policy, p.channels, p.dtype) == (first.policy, first.channels, first.dtype)]  # fmt: skip
+    plot(shown, on_cpu(first.policy, first.dtype), args.out / "gpu.png")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,265 @@
+"""A function of one run with every number of a run as a vector: what `jax.vmap` gives."""
+
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dlbjax as dlb
+from dlbjax.engine.run import choose_spelling
+from dlbjax.engine.settings import check_settings
+from dlbjax.engine.simulate import make_entry, run_together
+from dlbjax.engine.spelled import (
+    Spelled,
+    TooLongError,
+    from_vectors,
+    pack_vectors,
+    to_vectors,
+    unpack_vectors,
+)
+from tests.engine.test_mapping import FUNCTIONS as MAPPED
+
+RUNS = 5
+
+FUNCTIONS = MAPPED | {
+    "an entry at an index beyond": lambda own, shared: (
+        own["vector"].at[own["index"] + 2].get(mode="fill"),
+        own["vector"].at[own["index"] + 2].get(mode="clip"),
+    ),
+    "a window": lambda own, shared: jax.lax.dynamic_slice(own["matrix"], (own["index"], 1), (2, 2)),
+    "a window that is set": lambda own, shared: jax.lax.dynamic_update_slice(
+        own["matrix"], shared["matrix"][:2, :2], (own["index"], 0)
+    ),
+    "rows of a matrix": lambda own, shared: own["matrix"][jnp.stack([own["index"], 1 - own["index"]])],
+    "entries that are added to": lambda own, shared: (
+        own["matrix"].at[own["index"]].add(own["vector"]),
+        own["vector"].at[own["index"] + 2].set(9.0, mode="drop"),
+        own["vector"].at[jnp.stack([own["index"], own["index"]])].add(1.0),
+    ),
+    "an inverse": lambda own, shared: jnp.linalg.inv(own["matrix"]),
+    "a determinant": lambda own, shared: jnp.linalg.slogdet(own["matrix"]),
+    "a Cholesky factor": lambda own, shared: jnp.linalg.cholesky(
+        own["matrix"] @ own["matrix"].T + jnp.eye(3)
+    ),
+    "triangular systems": lambda own, shared: tuple(
+        jax.lax.linalg.triangular_solve(
+            own["matrix"] + 3 * jnp.eye(3), own["matrix"],
+            left_side=left, lower=lower, transpose_a=transposed, unit_diagonal=unit,
+        )
+        for left in (True, False) for lower in (True, False)
+        for transposed in (True, False) for unit in (True, False)
+    ),
+    "products of matrices": lambda own, shared: jnp.einsum(
+        "ij,kj,k->i", own["matrix"], shared["matrix"], own["vector"]
+    ),
+    "a product of stacks": lambda own, shared: jnp.stack([own["matrix"]] * 2)
+    @ jnp.stack([shared["matrix"]] * 2),
+    "reductions": lambda own, shared: (
+        jnp.max(own["matrix"], axis=1), jnp.prod(own["matrix"]), jnp.any(own["matrix"] > 0, axis=0),
+        jnp.argmin(own["matrix"], axis=0), jnp.cumprod(own["matrix"], axis=1),
+        jax.lax.cummax(own["vector"], reverse=True),
+    ),
+    "the first NaN": lambda own, shared: jnp.argmax(own["vector"].at[1].set(jnp.nan)),
+    "shapes": lambda own, shared: (
+        jnp.pad(own["matrix"], ((1, 0), (0, 2)), constant_values=7.0), jnp.flip(own["matrix"], 1),
+        own["matrix"].T.reshape(-1)[::2], jnp.tile(own["vector"], 2), jnp.roll(own["vector"], 1),
+        jnp.concatenate([own["matrix"], shared["matrix"]]), jnp.unstack(own["matrix"], axis=1),
+        jnp.split(own["matrix"], [1], axis=1),
+    ),
+    "several branches": lambda own, shared: jax.lax.switch(
+        own["index"], [jnp.sin, jnp.cos, jnp.tanh], own["vector"]
+    ),
+    "a loop that collects": lambda own, shared: jax.lax.scan(
+        lambda total, x: (total + x, total * x), own["number"], own["vector"], reverse=True
+    ),
+}  # fmt: skip
+ON_ARRAYS = {"sums and searches": {"sort"}, "random numbers": {"random_seed", "random_bits"}}
+
+
+def numbers():
+    rng = np.random.default_rng(0)
+    own = {
+        "number": jnp.asarray(rng.normal(size=RUNS), jnp.float32),
+        "vector": jnp.asarray(rng.normal(size=(3, RUNS)), jnp.float32),
+        "matrix": jnp.asarray(rng.normal(size=(3, 3, RUNS)), jnp.float32),
+        "index": jnp.asarray([0, 1, 2, 1, 0], jnp.int32),
+    }
+    shared = {
+        "vector": jnp.asarray(rng.normal(size=3), jnp.float32),
+        "matrix": jnp.asarray(rng.normal(size=(3, 3)), jnp.float32),
+    }
+    of_one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[:-1], leaf.dtype), own)
+    return own, shared, of_one
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_is_what_vmap_gives(name):
+    own, shared, of_one = numbers()
+    function, on_arrays = FUNCTIONS[name], []
+
+    @jax.jit
+    def spelled(own, shared):
+        speller = Spelled(function, of_one, shared)
+        vectors = speller(to_vectors(own))
+        on_arrays.append(speller.on_arrays)
+        return from_vectors(vectors, speller.answer, RUNS)
+
+    found = spelled(own, shared)
+    expected = jax.vmap(function, (-1, None), -1)(own, shared)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), found, expected
+    )
+    assert jax.tree.structure(found) == jax.tree.structure(expected)
+    assert on_arrays[0] == ON_ARRAYS.get(name, set())
+
+
+def test_what_is_too_long_is_not_spelled_out():
+    own, shared, of_one = numbers()
+    spelled = Spelled(lambda own, shared: own["matrix"] @ own["matrix"], of_one, shared)
+    spelled(to_vectors(own), most=54)
+    assert spelled.operations == 54
+    with pytest.raises(TooLongError):
+        spelled(to_vectors(own), most=53)
+
+
+def test_vectors_survive_packing():
+    dtypes = [jnp.float32, jnp.int32, jnp.float32, jnp.bool_, jnp.float32, jnp.uint32]
+    vectors = [jnp.arange(i, i + 4).astype(dtype) for i, dtype in enumerate(dtypes)]
+    packed = pack_vectors(vectors)
+    assert len(packed) == 5
+    for one, other in zip(unpack_vectors(packed, [v.dtype for v in vectors]), vectors, strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)
+
+
+def greedy():
+    """Ridge regression by `jnp.linalg.solve`, as a user would write it."""
+
+    def init(params, vertices, key):
+        d = vertices.shape[1]
+        return {"V": jnp.eye(d, dtype=vertices.dtype), "b": jnp.zeros(d, vertices.dtype)}
+
+    def act(params, vertices, state, epoch):
+        width = jnp.sqrt(jnp.sum(vertices * jnp.linalg.solve(state["V"], vertices.T).T, axis=1))
+        return jnp.argmax(vertices @ jnp.linalg.solve(state["V"], state["b"]) + params * width)
+
+    def update(params, state, feedback):
+        u = feedback.vector
+        return {"V": state["V"] + jnp.outer(u, u), "b": state["b"] + feedback.last * u}
+
+    return dlb.Policy(init, act, update, params=0.5, feedback=("last",), name="greedy")
+
+
+def policies(problem):
+    bounds = dlb.Bounds.of(problem)
+    return {
+        "DynLin-UCB": dlb.dynlin_ucb(bounds), "Lin-UCB": dlb.lin_ucb(bounds),
+        "tight": dlb.dynlin_ucb_tight(bounds), "D-Lin-UCB": dlb.d_lin_ucb(bounds),
+        "Exp3": dlb.exp3(bounds), "Batch-Exp3": dlb.batch_exp3(bounds),
+        "UCB1": dlb.ucb1(bounds), "user": greedy(),
+    }  # fmt: skip
+
+
+def run(problem, policy, spelled, checkpoint=None, tick=lambda rounds: None, **changes):
+    arguments = {
+        "horizon": 2100, "seeds": 2, "noise": None, "record": ("actions",),
+        "rounds": [100, 700, 2100], "dtype": "float64", "batch": None, "chunk": 1,
+        "devices": jax.devices()[:1],
+    } | changes  # fmt: skip
+    settings = check_settings(problem.system.n, **arguments)._replace(spelled=spelled)
+    entry = make_entry(problem, "", policy, settings)
+    return run_together([entry], settings, tick, checkpoint, 0.0)[0]
+
+
+@pytest.mark.parametrize("name", ["DynLin-UCB", "Exp3", "user"])
+def test_a_pass_spelled_out_is_the_same(name):
+    """Two segments in a kernel; the first stretch, which reports more often, has one."""
+    problem = dlb.problems.synthetic()
+    policy = policies(problem)[name]
+    mapped, spelled = (
+        run(problem, policy, k, rounds=[1, 2, 3, 700, 2100], horizon=2100) for k in (None, 2)
+    )
+    np.testing.assert_array_equal(spelled.actions, mapped.actions)
+    np.testing.assert_allclose(
+        spelled.realised_regret, mapped.realised_regret, rtol=1e-12, atol=1e-9
+    )
+    np.testing.assert_allclose(
+        spelled.expected_regret, mapped.expected_regret, rtol=1e-12, atol=1e-9
+    )
+    assert spelled.config["execution"]["step"] == "spelled out as asked"
+    assert "step" not in mapped.config["execution"]
+
+
+def test_checkpoints_of_a_grid_resume_either_way(tmp_path):
+    problem = dlb.problems.synthetic()
+    policy = dlb.dynlin_ucb(dlb.Bounds.of(problem, rho_bar=[0.2, 0.4]))
+    whole = run(problem, policy, None, record=())
+
+    class Stopped(Exception):  # noqa: N818
+        pass
+
+    def stop(rounds):
+        if rounds:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        run(problem, policy, 2, tmp_path / "checkpoint", stop, record=())
+    resumed = run(problem, policy, None, tmp_path / "checkpoint", record=())
+    np.testing.assert_allclose(
+        resumed.realised_regret, whole.realised_regret, rtol=1e-12, atol=1e-9
+    )
+
+
+def test_gpus_get_the_step_spelled_out_unless_it_is_too_long():
+    device = SimpleNamespace(platform="gpu")
+
+    def chosen(problem, policy, on=device):
+        settings = check_settings(
+            problem.system.n, 1000, 2, None, (), None, "float32", None, None, None
+        )
+        group = make_entry(problem, "", policy, settings).groups[0]
+        return choose_spelling(group, settings, on)
+
+    problem = dlb.problems.synthetic()
+    segments, note = chosen(problem, greedy())
+    assert segments >= 1
+    assert note.startswith("spelled out")
+    assert "on arrays" not in note
+    assert chosen(problem, greedy(), on=jax.devices()[0]) == (0, None)
+    vertices = np.random.default_rng(0).uniform(size=(400, 3))
+    large = dlb.Problem(problem.system, dlb.actions.finite(vertices))
+    segments, note = chosen(large, greedy())
+    assert segments == 0
+    assert note.startswith("mapped: spelled out it takes more than")
+
+
+def test_what_stays_on_arrays_is_noted():
+    problem = dlb.problems.synthetic()
+    sorting = greedy()._replace(
+        act=lambda params, vertices, state, epoch: jnp.argmax(jnp.sort(state["b"])).astype(int)
+    )
+    settings = check_settings(3, 1000, 2, None, (), None, "float32", None, None, None)
+    group = make_entry(problem, "", sorting, settings).groups[0]
+    _, note = choose_spelling(group, settings, SimpleNamespace(platform="gpu"))
+    assert note.endswith("; on arrays: sort")
+
+
+@pytest.mark.evidence
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("on", ["synthetic", "real_world"])
+@pytest.mark.parametrize("name", policies(dlb.problems.synthetic()))
+def test_every_policy_spelled_out(name, on, dtype):
+    """The same actions; in float32 but for runs that leave each other where two vertices tie."""
+    problem = getattr(dlb.problems, on)()
+    policy = policies(problem)[name]
+    mapped, spelled = (run(problem, policy, k, dtype=dtype, seeds=16) for k in (None, 2))
+    apart = (mapped.actions != spelled.actions).any(axis=-1)
+    print(f"{name}, {on}, {dtype}: {apart.sum()} of {len(apart)} runs part")
+    if dtype == "float64":
+        assert not apart.any()
+    tolerance = {"float64": 1e-9, "float32": 1e-3}[dtype]
+    np.testing.assert_allclose(
+        spelled.expected_regret[~apart], mapped.expected_regret[~apart], rtol=tolerance, atol=tolerance
+    )  # fmt: skip
