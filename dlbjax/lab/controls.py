@@ -25,8 +25,15 @@ from dlbjax.lab.sources import base_of, limits_of, sigma_of, table_of
 from dlbjax.model.problem import Problem
 
 _SIGMAS = [0.0, *(float(f"{s:.2g}") for s in np.geomspace(1e-4, 1, 41))]
-_ROUNDS = [int(float(f"{t:.2g}")) for t in np.geomspace(SHORTEST, LONGEST, 31)]
-_RUNS = [2**k for k in range(11) if FEWEST_RUNS <= 2**k <= MOST_RUNS]
+_ROUNDS: list[float] = [int(float(f"{t:.2g}")) for t in np.geomspace(SHORTEST, LONGEST, 31)]
+_RUNS: list[float] = [2**k for k in range(11) if FEWEST_RUNS <= 2**k <= MOST_RUNS]
+# Sliders over listed values. Not a DiscreteSlider: there the browser and the server both write the text
+# beside it, and after a drag the older one may stay.
+_LISTED: Mapping[str, tuple[str, list[float]]] = {
+    "sigma": ("σ, of the noise", _SIGMAS),
+    "rounds": ("rounds", _ROUNDS),
+    "runs": ("runs", _RUNS),
+}
 _ERROR = ":host { color: #b00020; font-size: 13px; }"
 
 
@@ -71,6 +78,8 @@ class Controls:
         self._filling = False
         self._settings = Settings()
         self._widgets: dict[str, Any] = {}
+        self._listed = {name: list(values) for name, (_, values) in _LISTED.items()}
+        self._labels = {name: pn.pane.HTML("", margin=(5, 10, 0, 10)) for name in _LISTED}
         self._learners: dict[str, dict[str, Any]] = {}
         self._table: Any = pn.widgets.Tabulator(pd.DataFrame())  # until there is a problem
         self._table_card: Any = None
@@ -86,6 +95,8 @@ class Controls:
             self._change(settings=self._of_source(event.new))
         elif name in ("delay", "seed"):
             self._change(**{name: event.new, "table": None})
+        elif name in self._listed:
+            self._change(**{name: self._listed[name][event.new]})
         else:
             self._change(**{name: event.new})
 
@@ -139,16 +150,24 @@ class Controls:
             values["sigma"] = sigma_of(base.system) if settings.sigma is None else settings.sigma
             self._fill_budget(limits_of(base.actions), values)
             for name, value in values.items():
-                widget = self._widgets[name]
-                if isinstance(widget, pn.widgets.DiscreteSlider) and value not in widget.options:
-                    widget.options = sorted([*widget.options, value])
-                widget.value = value
+                if name in self._listed:
+                    self._fill_listed(name, value)
+                else:
+                    self._widgets[name].value = value
             self._widgets["delay"].visible = settings.source == "delayed"
             self._widgets["seed"].visible = settings.source == "random"
             for policy in OFFERS:
                 self._fill_learner(policy, settings.learner(policy))
         finally:
             self._filling = False
+
+    def _fill_listed(self, name: str, value: float) -> None:
+        if value not in self._listed[name]:
+            self._listed[name] = sorted([*self._listed[name], value])
+        values, (label, _) = self._listed[name], _LISTED[name]
+        shown = f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
+        self._widgets[name].param.update(end=len(values) - 1, value=values.index(value))
+        self._labels[name].object = f"{label}: <b>{shown}</b>"
 
     def _fill_budget(self, limits: Any, values: dict[str, Any]) -> None:
         slider = self._widgets["budget"]
@@ -222,7 +241,7 @@ class Controls:
         return pn.Column(widget, self._errors.place(name), sizing_mode="stretch_width")
 
     def _problem_card(self, sources: Mapping[str, str]) -> pn.Card:
-        slider, discrete = pn.widgets.FloatSlider, pn.widgets.DiscreteSlider
+        slider = pn.widgets.FloatSlider
         self._table_card = pn.Card(
             pn.Spacer(), self._errors.place("table"), title="the system, editable", collapsed=True, margin=10,
             sizing_mode="stretch_width",
@@ -234,7 +253,7 @@ class Controls:
             self._field("delay", pn.widgets.IntSlider(label="delay (rounds)", start=1, end=20)),
             self._field("seed", pn.widgets.IntInput(label="number of the random system", start=0, end=10**6)),
             self._field("memory", slider(label="memory", start=0, end=1.5, step=0.01)),
-            self._field("sigma", discrete(label="σ, of the noise", options=_SIGMAS, formatter="%.3g")),
+            self._slider("sigma"),
             self._field("budget", slider(label="budget", start=0.1, end=3, step=0.05)),
             self._field("x1", slider(label="x₁, added to every coordinate", start=-2, end=2, step=0.05)),
             self._numbers, self._actions,
@@ -273,12 +292,17 @@ class Controls:
         return pn.Card(*rows, title="Policies", sizing_mode="stretch_width")
 
     def _size_card(self) -> pn.Card:
-        discrete = partial(pn.widgets.DiscreteSlider, formatter="%d")
         return pn.Card(
-            self._field("rounds", discrete(label="rounds", options=_ROUNDS, value=100_000)),
-            self._field("runs", discrete(label="runs", options=_RUNS, value=64)),
-            title="Size", sizing_mode="stretch_width",
+            self._slider("rounds"), self._slider("runs"), title="Size", sizing_mode="stretch_width"
+        )
+
+    def _slider(self, name: str) -> pn.Column:
+        """A slider over the places in a list, below its value."""
+        slider = pn.widgets.IntSlider(
+            label="", start=0, end=len(_LISTED[name][1]) - 1, show_value=False, tooltips=False,
+            margin=(0, 10, 5, 10),
         )  # fmt: skip
+        return pn.Column(self._labels[name], self._field(name, slider), sizing_mode="stretch_width")
 
 
 def _number_or_none(policy: str, text: str) -> float | None:
