@@ -58,7 +58,7 @@ def latency(address: str, moves: int) -> list[tuple[str, str]]:
         page.goto(address)
         changed(page, [])
         found.append(("first picture, with compilation", f"{time.perf_counter() - begin:.1f} s"))
-        for title in ("σ, of the noise", "told"):
+        for title in ("σ, of the noise", "it is given"):
             handle = page.locator(f".noUi-handle:visible:below(:text('{title}'))").first
             times = []
             for i in range(moves):
@@ -69,7 +69,9 @@ def latency(address: str, moves: int) -> list[tuple[str, str]]:
                 times.append(time.perf_counter() - begin)
                 page.wait_for_timeout(300)
             times = times[1:]
-            name = {"told": "ρ̄ of one policy", "σ, of the noise": "σ, for both policies"}[title]
+            name = {"it is given": "ρ̄ of one policy", "σ, of the noise": "σ, for both policies"}[
+                title
+            ]
             middle, worst = statistics.median(times), max(times)
             found.append(
                 (f"{name}: median, longest of {len(times)}", f"{middle:.2f} s, {worst:.2f} s")

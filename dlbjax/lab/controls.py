@@ -267,7 +267,7 @@ class Controls:
             made: dict[str, Any] = {"tick": pn.widgets.Checkbox(label=offer.label, margin=(3, 10))}
             if "rho_bar" in offer.parameters:
                 made["rho_bar"] = pn.widgets.FloatSlider(
-                    label="ρ̄ it is told", start=0, end=0.99, step=0.01
+                    label="ρ̄ it is given", start=0, end=0.99, step=0.01
                 )
                 made["exact"] = pn.widgets.Checkbox(
                     label="ρ̄ = ρ(A)", value=True, width=100, align="center"

