@@ -1,7 +1,7 @@
 """Logged data: reading and checking it, and the units in which it is fitted."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -26,11 +26,22 @@ class Samples:
       actions: (N, d) actions.
       rewards: (N, m) rewards, NaN where missing.
       lengths: number of rounds of each episode.
+      controls: (N, q) columns with an immediate effect only, which nobody chooses.
     """
 
     actions: np.ndarray
     rewards: np.ndarray
     lengths: tuple[int, ...]
+    controls: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+
+    def __post_init__(self) -> None:
+        if len(self.controls) == 0:
+            object.__setattr__(self, "controls", np.zeros((len(self.actions), 0)))
+
+    @property
+    def inputs(self) -> np.ndarray:
+        """(N, d + q) actions and controls."""
+        return np.concatenate([self.actions, self.controls], axis=1)
 
     @property
     def d(self) -> int:
@@ -57,71 +68,69 @@ class Samples:
         for first, length in zip(self.starts, self.lengths, strict=True):
             yield self.actions[first : first + length], self.rewards[first : first + length]
 
-    def split(self, share: float) -> tuple["Samples", np.ndarray]:
-        """The first share of every episode, and a mask (N,) of the other rounds."""
-        kept = [max(1, int(np.ceil(share * length))) for length in self.lengths]
-        place = np.concatenate([np.arange(length) for length in self.lengths])
-        later = place >= np.repeat(kept, self.lengths)
-        return Samples(self.actions[~later], self.rewards[~later], tuple(kept)), later
-
 
 class Units(NamedTuple):
-    """Units of the fit: (u − u_mean)/u_scale and (y − y_mean)/y_scale.
+    """Units of the fit: (v − v_mean)/v_scale for actions and controls v, and (y − y_mean)/y_scale.
 
     Attributes:
-      u_mean: (d,) offset of the actions.
-      u_scale: (d,) unit of the actions.
+      v_mean: (d + q,) offset of the actions and controls.
+      v_scale: (d + q,) their unit.
       y_mean: (m,) offset of the rewards.
       y_scale: (m,) unit of the rewards.
     """
 
-    u_mean: np.ndarray
-    u_scale: np.ndarray
+    v_mean: np.ndarray
+    v_scale: np.ndarray
     y_mean: np.ndarray
     y_scale: np.ndarray
 
     @classmethod
     def of(cls, samples: Samples, intercept: bool, scale: bool) -> "Units":
         """Units in which samples are centred if `intercept`, and have spread 1 if `scale`."""
-        u, y = samples.actions, samples.rewards
-        u_mean = u.mean(axis=0) if intercept else np.zeros(samples.d)
+        v, y = samples.inputs, samples.rewards
+        v_mean = v.mean(axis=0) if intercept else np.zeros(v.shape[1])
         y_mean = np.nanmean(y, axis=0) if intercept else np.zeros(samples.m)
         if not scale:
-            return cls(u_mean, np.ones(samples.d), y_mean, np.ones(samples.m))
-        u_scale = np.sqrt(np.mean((u - u_mean) ** 2, axis=0))
+            return cls(v_mean, np.ones(v.shape[1]), y_mean, np.ones(samples.m))
+        v_scale = np.sqrt(np.mean((v - v_mean) ** 2, axis=0))
         y_scale = np.sqrt(np.nanmean((y - y_mean) ** 2, axis=0))
-        return cls(u_mean, u_scale, y_mean, y_scale)
+        return cls(v_mean, v_scale, y_mean, y_scale)
 
     def apply(self, samples: Samples) -> Samples:
         """The samples in these units."""
-        return Samples(
-            (samples.actions - self.u_mean) / self.u_scale,
-            (samples.rewards - self.y_mean) / self.y_scale,
-            samples.lengths,
-        )
+        inputs = (samples.inputs - self.v_mean) / self.v_scale
+        actions, controls = np.split(inputs, [samples.d], axis=1)
+        rewards = (samples.rewards - self.y_mean) / self.y_scale
+        return Samples(actions, rewards, samples.lengths, controls)
 
     def undo(self, model: StateSpace, x: np.ndarray) -> tuple[StateSpace, np.ndarray]:
         """A model of the scaled samples and its states (…, n), in the samples' original units."""
-        B = model.B / self.u_scale
+        B = model.B / self.v_scale
         C = self.y_scale[:, None] * model.C
-        D = self.y_scale[:, None] * model.D / self.u_scale
+        D = self.y_scale[:, None] * model.D / self.v_scale
         # Centring the actions shifts the state by the mean action's steady state.
-        shift = np.linalg.solve(np.eye(len(model.A)) - model.A, B @ self.u_mean)
-        c = self.y_mean + self.y_scale * model.c - C @ shift - D @ self.u_mean
+        shift = np.linalg.solve(np.eye(len(model.A)) - model.A, B @ self.v_mean)
+        c = self.y_mean + self.y_scale * model.c - C @ shift - D @ self.v_mean
         R = self.y_scale[:, None] * model.R * self.y_scale
         return StateSpace(model.A, B, C, D, c, model.Q, R), x + shift
 
-    def effects(self, value: np.ndarray) -> np.ndarray:
-        """(1 + d, m + md) map from c and h of the scaled samples to baseline and h of ⟨value, y⟩."""
+    def effects(self, value: np.ndarray, d: int) -> np.ndarray:
+        """Map from c and h of the scaled samples to baseline and h of ⟨value, y⟩.
+
+        Its shape is (1 + d + q, m + m(d + q)); h of a control is its effect, and the baseline is the level
+        without actions and with every control at its mean.
+        """
         worth = value * self.y_scale
-        to_h = np.kron(worth, np.diag(1 / self.u_scale))
-        to_baseline = np.concatenate([worth, -self.u_mean @ to_h])
+        to_h = np.kron(worth, np.diag(1 / self.v_scale))
+        to_baseline = np.concatenate([worth, -self.v_mean[:d] @ to_h[:d]])
         return np.vstack([to_baseline, np.hstack([np.zeros((len(to_h), len(worth))), to_h])])
 
 
-def read_samples(actions: Episodes, rewards: Episodes) -> Samples:
-    """Actions (T, d) and rewards (T,) or (T, m), or lists of them, checked and concatenated."""
+def read_samples(actions: Episodes, rewards: Episodes, controls: Episodes | None = None) -> Samples:
+    """Actions (T, d), rewards (T,) or (T, m) and controls (T, q), or lists of them, checked and joined."""
+    several = False
     if isinstance(actions, list | tuple) and actions and _dimensions(actions[0]) == 2:
+        several = True
         if not (isinstance(rewards, list | tuple) and len(rewards) == len(actions)):
             count = len(rewards) if isinstance(rewards, list | tuple) else "one array"
             raise ValueError(
@@ -138,15 +147,20 @@ def read_samples(actions: Episodes, rewards: Episodes) -> Samples:
                 f"episode {i} has {u.shape[1]} action and {y.shape[1]} reward columns, episode 0 has "
                 f"{read[0][0].shape[1]} and {read[0][1].shape[1]}; they must agree"
             )
+    lengths = tuple(len(u) for u, _ in read)
     return Samples(
         np.concatenate([u for u, _ in read]),
         np.concatenate([y for _, y in read]),
-        tuple(len(u) for u, _ in read),
+        lengths,
+        _controls(controls, lengths, several),
     )
 
 
 def check_samples(
-    samples: Samples, intercept: bool, channels: Sequence[str] | None = None
+    samples: Samples,
+    intercept: bool,
+    channels: Sequence[str] | None = None,
+    controls: Sequence[str] | None = None,
 ) -> list[str]:
     """Raise a ValueError where the data determine no system; otherwise return warnings."""
     y = samples.rewards
@@ -167,7 +181,10 @@ def check_samples(
                 f"{name}: every value is {seen[0]:g}; a constant holds no information on the system"
             )
     _check_outputs(y)
-    _check_channels(samples.actions, intercept, names)
+    names += (
+        [f"control {i}" for i in range(samples.controls.shape[1])] if controls is None else controls
+    )
+    _check_columns(samples.inputs, intercept, names)
     warnings = []
     for i, (_, rewards) in enumerate(samples.episodes()):
         first, length = _longest_gap(np.isnan(rewards).any(axis=1))
@@ -214,6 +231,36 @@ def _episode(actions: Any, rewards: Any, which: str) -> tuple[np.ndarray, np.nda
     return u, y
 
 
+def _controls(controls: Any, lengths: tuple[int, ...], several: bool) -> np.ndarray:
+    """(N, q) controls of all episodes."""
+    if controls is None:
+        return np.zeros((sum(lengths), 0))
+    if several and not isinstance(controls, list | tuple):
+        raise ValueError(
+            f"controls must be a list with one array for each of the {len(lengths)} episodes; got "
+            f"{short(controls)}"
+        )
+    parts = list(controls) if several else [controls]
+    if len(parts) != len(lengths):
+        raise ValueError(
+            f"controls must be a list with one array for each of the {len(lengths)} episodes; got "
+            f"{len(parts)}"
+        )
+    read = []
+    for i, (part, length) in enumerate(zip(parts, lengths, strict=True)):
+        name = f"controls of episode {i}" if several else "controls"
+        column = np.asarray(
+            real_array(name, part, (None, None) if _dimensions(part) != 1 else (None,))
+        )
+        read.append(column.reshape(len(column), -1))
+        if len(column) != length or read[-1].shape[1] != read[0].shape[1]:
+            raise ValueError(
+                f"{name} must have {length} rows, one for each round, and as many columns in every episode; "
+                f"got shape {column.shape}"
+            )
+    return np.concatenate(read)
+
+
 def _dimensions(value: Any) -> int | None:
     try:
         return np.ndim(value)
@@ -232,16 +279,16 @@ def _check_outputs(y: np.ndarray) -> None:
             )
 
 
-def _check_channels(u: np.ndarray, intercept: bool, names: list[str]) -> None:
-    """Reject linearly dependent channels; a baseline counts as a constant channel."""
-    spread = np.ptp(u, axis=0)
-    constant = np.flatnonzero((spread == 0) & (intercept | ~u.any(axis=0)))
+def _check_columns(v: np.ndarray, intercept: bool, names: list[str]) -> None:
+    """Reject linearly dependent actions and controls; a baseline counts as a constant column."""
+    spread = np.ptp(v, axis=0)
+    constant = np.flatnonzero((spread == 0) & (intercept | ~v.any(axis=0)))
     if len(constant):
         raise ValueError(
-            f"{names[constant[0]]} of the actions never changes (it is always {u[0, constant[0]]:g}), so "
-            "its effect cannot be separated from the baseline; leave it out"
+            f"{names[constant[0]]} never changes (it is always {v[0, constant[0]]:g}), so that its effect "
+            "cannot be separated from the baseline; leave it out"
         )
-    centred = u - u.mean(axis=0) if intercept else u
+    centred = v - v.mean(axis=0) if intercept else v
     size = np.sqrt((centred**2).sum(axis=0))
     values, vectors = np.linalg.eigh((centred / size).T @ (centred / size))
     if values[0] < _COLLINEAR:
@@ -251,7 +298,7 @@ def _check_channels(u: np.ndarray, intercept: bool, names: list[str]) -> None:
         total = " + ".join(f"{weights[i]:.3g}·{names[i]}" for i in involved).replace("+ -", "− ")
         known = "constant" if intercept else "zero"
         raise ValueError(
-            f"{', '.join(names[i] for i in involved)} of the actions are collinear: {total} is {known}. "
+            f"{', '.join(names[i] for i in involved)} are collinear: {total} is {known}. "
             "Their effects cannot be separated; leave one of them out"
         )
 

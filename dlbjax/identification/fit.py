@@ -4,13 +4,15 @@ import dataclasses
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+import scipy.stats
 
-from dlbjax.common.arrays import Array, real_array, real_number, short, whole_number
+from dlbjax.common.arrays import Array, real_array, real_number, short, strings, whole_number
 from dlbjax.common.processes import check_not_forked
+from dlbjax.identification.controls import Calendar, group_columns
 from dlbjax.identification.data import Episodes, Samples, Units, check_samples, read_samples
 from dlbjax.identification.ho_kalman import Realisation, hankel_singular_values, realise
 from dlbjax.identification.kalman import Innovations, Rounds, innovations, log_density
@@ -21,12 +23,14 @@ from dlbjax.identification.order import (
     choose_order,
     compare_orders,
     default_lags,
+    free_parameters,
 )
 from dlbjax.identification.parameters import rough
 from dlbjax.identification.predict import starting_states
-from dlbjax.identification.refine import maximise
+from dlbjax.identification.refine import Refined, Search
 from dlbjax.identification.regression import Method, enough_rows, excitation, regress
-from dlbjax.identification.report import Report, explained, free_run, ljung_box
+from dlbjax.identification.report import Parts, Report, explained, ljung_box, parts_of
+from dlbjax.identification.starts import realisations, with_controls, without_controls
 from dlbjax.identification.steady import steady_covariance
 from dlbjax.model.actions import ActionSet
 from dlbjax.model.bounds import Bounds
@@ -39,23 +43,63 @@ _POOR = 1e-5  # `excitation` below which the actions are predictable from their 
 _LITTLE = 0.05  # R² in free run below which the model explains hardly anything
 _COLOURED = 1e-6  # p-value below which one-step errors are correlated,
 _EXACT = 1e-6  # unless their share of the rewards' variance is below this
+_LONG = 0.2  # share of the longest episode within which effects should have faded
+_FADED = 20  # by this factor
+
+
+class Controls(NamedTuple):
+    """Effects of the columns that nobody chooses.
+
+    Attributes:
+      names: of the columns.
+      effects: (q,) immediate effect of a unit of each.
+      std: (q,) standard errors; NaN without refinement.
+      means: (q,) mean of each, at which the baseline is counted; 0 without a baseline.
+      calendar: the trend and season among them, which are the first columns.
+      next_round: number of the round after the last, on the calendar.
+    """
+
+    names: tuple[str, ...]
+    effects: np.ndarray
+    std: np.ndarray
+    means: np.ndarray
+    calendar: Calendar
+    next_round: int
+
+    def ahead(self, rounds: int) -> np.ndarray:
+        """(rounds,) what trend and season add to the baseline in the next rounds.
+
+        Other controls are not known ahead, and stay at their means.
+        """
+        k = len(self.calendar.names)
+        columns = self.calendar.columns(self.next_round + np.arange(rounds))
+        return (columns - self.means[:k]) @ self.effects[:k]
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
     """An identified system and its uncertainty.
 
+    A baseline and effects of controls belong to the fitted model, never to a `System` or a `Problem`, as
+    they are the same whatever is played; policies estimate or ignore them.
+
     Attributes:
       system: the system, with fitted noise levels; x1 is the state from which the first episode starts.
-      baseline: level c that is added to every reward.
-      covariance: (1 + d, 1 + d) covariance of the estimates of the baseline and of `system.h`, the
-        inverse of the information at the maximum of the likelihood; None without refinement.
+      baseline: level of the rewards without actions, with every control at its mean.
+      sigma: standard deviation of the errors of predicting one round ahead.
+      covariance: (1 + d, 1 + d) covariance of the estimates of the baseline and of `system.h`; None without
+        refinement. It is the inverse of the information at the maximum of the likelihood, times
+        N/(N − k) for k fitted parameters and by what makes a normal interval of 95 % as wide as Student's.
+        If the order was chosen, it is averaged over the orders compared with their weights, each with its
+        distance from the chosen one, so that it counts the uncertainty of the order.
+      controls: effects of the columns that nobody chooses.
       state: (n,) predicted state of the round after the last.
       order: number of states n.
       order_reason: why this order.
-      order_table: hold-out errors of the orders compared; empty if the order was given.
+      order_table: the orders compared; empty if the order was given.
       singular_values: of the Hankel matrix; as many as the order stand out.
       report: how well the model fits.
+      parts: of what the fitted rewards consist, round by round.
       warnings: the warnings that `identify` issued.
       model: the model of all outputs; `system` weights them into one reward.
       x1: (E, n) states from which the episodes start.
@@ -64,17 +108,25 @@ class Fit:
 
     system: System
     baseline: float
+    sigma: float
     covariance: np.ndarray | None
+    controls: Controls
     state: np.ndarray
     order: int
     order_reason: str
     order_table: tuple[Candidate, ...]
     singular_values: np.ndarray
     report: Report
+    parts: Parts
     warnings: tuple[str, ...]
     model: StateSpace
     x1: np.ndarray
     lags: int
+
+    @property
+    def h(self) -> np.ndarray:
+        """(d,) effect of a constant action, `system.h`."""
+        return np.asarray(self.system.h)
 
     @property
     def h_covariance(self) -> np.ndarray | None:
@@ -134,9 +186,13 @@ class Fit:
             f"  h           {', '.join(h)}",
             f"  baseline    {self.baseline:.4g}"
             + ("" if self.covariance is None else f" ± {self.covariance[0, 0] ** 0.5:.2g}"),
+            *(
+                f"  {name:11} {effect:.4g} ± {std:.2g}"
+                for name, effect, std in zip(*self.controls[:3], strict=True)
+            ),
             f"  ρ(A), Φ(A)  {report.rho:.4g}, {report.phi:.4g}",
-            f"  noise       reward {self.system.reward_noise:.3g}, state "
-            f"{np.sqrt(np.trace(self.system.state_noise)):.3g}",
+            f"  noise       {self.sigma:.3g} one step ahead (reward {self.system.reward_noise:.3g}, state "
+            f"{np.sqrt(np.trace(self.system.state_noise)):.3g})",
             f"  R²          {report.r2_one_step:.4f} one step ahead, {report.r2_free_run:.4f} in free run",
             f"  whiteness   p = {report.whiteness:.2g}",
             f"  likelihood  {report.log_likelihood:.2f} (log)",
@@ -150,27 +206,44 @@ def identify(
     rewards: Episodes,
     order: int | str = "auto",
     *,
+    controls: Episodes | None = None,
+    trend: bool = False,
+    season: float | None = None,
+    harmonics: int = 2,
+    first_rounds: Sequence[int] | None = None,
+    groups: Sequence[str] | None = None,
+    signs: Array | None = None,
     lags: int | None = None,
     intercept: bool = True,
     scale: bool = True,
     method: str = "closed_loop",
     refine: bool = True,
-    restarts: int = 3,
-    seed: int = 0,
+    restarts: int = 2,
     ridge: float = 1e-8,
     value: Array | None = None,
     channels: Sequence[str] | None = None,
+    control_names: Sequence[str] | None = None,
     progress: bool | None = None,
 ) -> Fit:
     """Identify a system from logged actions and rewards.
 
-    A regression on past actions and rewards and Ho and Kalman's realisation give a first estimate,
-    however the actions were chosen; maximum likelihood refines it and gives standard errors.
+    Maximum likelihood, started from regressions on past actions and rewards with Ho and Kalman's
+    realisation, and from regressions on actions of given memories, however the actions were chosen.
 
     Args:
       actions: (T, d), one row per round, or a list with one such array for each episode.
       rewards: (T,), or (T, m) with several outputs, NaN where missing; or a list of them.
-      order: number of states n, or "auto" to compare up to 8 on the last fifth of every episode.
+      order: number of states n, or "auto" for the best of 1 to 4 by Akaike's criterion.
+      controls: (T, q) columns with an immediate effect that nobody chooses (prices, holidays), or a list of
+        them. They are never part of a plan or a budget.
+      trend: whether rewards have a linear trend.
+      season: rounds in a period of the rewards, such as 52 for weeks; None without a season.
+      harmonics: number of sines and of cosines of the season.
+      first_rounds: number of the first round of every episode, for trend and season; 0 by default.
+      groups: name of the group (region) of every episode; each group has a baseline of its own, and
+        `Fit.baseline` is their mean over all rounds.
+      signs: (d,) or one for all: 1 where only positive effects are possible, −1 where only negative ones
+        are, 0 where both are. An effect of the other sign is warned of.
       lags: past rounds p of the regression. By default (N/(d+m))^0.4, at least what the order needs
         and at most what leaves five rounds for each coefficient.
       intercept: whether rewards have a baseline c.
@@ -178,14 +251,13 @@ def identify(
         units either way.
       method: "closed_loop", or "open_loop" to regress on actions alone, which is more precise but
         biased if the actions depended on the rewards.
-      refine: whether to maximise the likelihood. Takes memory in proportion to the data: 2·10⁵ rounds
-        of three channels at order 3 take 1.5 GB.
-      restarts: number of starting points of the maximisation: the first estimate, one with half the
-        lags, one by the other method, and random perturbations of the first.
-      seed: of those perturbations.
+      refine: whether to maximise the likelihood; without, an order must be given. Takes memory in
+        proportion to the data: 2·10⁵ rounds of three channels at order 3 take 1.5 GB.
+      restarts: number of starting points from which the maximisation goes on to its end.
       ridge: penalty of the regression, per round and in the units of the fit.
       value: (m,) what a unit of each output is worth as a reward; ones by default.
       channels: names of the action coordinates, for messages.
+      control_names: names of the columns of `controls`.
       progress: whether to show a progress bar; by default if standard error is a terminal and the call
         takes more than two seconds.
 
@@ -207,20 +279,31 @@ def identify(
     n = None if order == "auto" else whole_number('order, unless "auto",', order, at_least=1)
     if method not in ("closed_loop", "open_loop"):
         raise ValueError(f"method must be closed_loop or open_loop; got {method!r}")
-    for name, flag in {"intercept": intercept, "scale": scale, "refine": refine}.items():
+    flags = {"intercept": intercept, "scale": scale, "refine": refine, "trend": trend}
+    for name, flag in flags.items():
         if not isinstance(flag, bool):
             raise ValueError(f"{name} must be True or False; got {short(flag)}")
+    if n is None and not refine:
+        raise ValueError(
+            "orders are compared by their likelihood; without refinement pass an order"
+        )
     ridge = float(real_number("ridge", ridge, at_least=0.0))
     restarts = whole_number("restarts", restarts, at_least=1, at_most=1000)
-    seed = whole_number("seed", seed, at_least=0)
-    samples = read_samples(actions, rewards)
+    samples = read_samples(actions, rewards, controls)
     weights = np.ones(samples.m) if value is None else value
     value = np.asarray(real_array("value", weights, (samples.m,)))
-    issues = check_samples(samples, intercept, channels)
+    signs = _signs(signs, samples.d)
+    if channels is not None and len(channels := strings("channels", channels)) != samples.d:
+        raise ValueError(f"channels must name {samples.d} columns of actions; got {len(channels)}")
+    samples, names, calendar, next_round = _with_calendar(
+        samples, Calendar.of(trend, season, harmonics), first_rounds, groups, control_names
+    )
+    issues = check_samples(samples, intercept, channels, names)
     if n is not None:
         check_order(n, samples)
     units = Units.of(samples, intercept, scale)
     scaled = units.apply(samples)
+    plain, E = without_controls(scaled, intercept)
     how = Method(method == "closed_loop", intercept, ridge)
     if lags is None:
         lags = default_lags(scaled, n, how.closed_loop)
@@ -232,69 +315,145 @@ def identify(
             "actions alone, and biased if they depended on the rewards; "
             + ("it was the start of the refinement" if refine else "refine it, or pass fewer lags")
         )
-    table, reason = [], "as asked for"
-    if n is None:
-        table = compare_orders(scaled, lags, how)
-        n, reason = choose_order(table)
-        if n == table[-1].order:
-            issues.append(
-                f"order {n} is the largest that was compared, and a higher one might predict better; "
-                "pass a higher order, more lags or more data"
-            )
-    regression = regress(scaled, lags, how)
-    first = realise(regression, n)
-    covariance = None
+    regression = regress(plain, lags, how)
+    table: dict[Candidate, Refined] = {}
+    covariance, first, reason = None, None, "as asked for"
     if refine:
-        starts = _starts(first, scaled, lags, restarts, seed, how)
-        found = maximise(starts, scaled, intercept=intercept, progress=progress)
-        model, x1 = units.undo(found.model, found.x1)
-        effects = units.effects(value)
-        covariance = effects @ found.covariance @ effects.T
+        if n is None:
+            table = _compared(scaled, lags, how, restarts, progress)
+            n, reason = choose_order(tuple(table))
+            refined = list(table.values())[n - 1]
+            if n == len(table):
+                issues.append(
+                    f"order {n} is the largest that was compared, and a higher one might predict better; "
+                    "pass a higher order or more data"
+                )
+        else:
+            realise(regression, n)  # raises if the lags are too few for the order
+            search = Search(scaled, n, intercept, progress)
+            refined = search.maximise(realisations(scaled, n, lags, how), restarts)
+        model, x1 = units.undo(refined.model, refined.x1)
+        effects = units.effects(value, samples.d)
+        spread = _spread(refined, table, n, scaled)
+        covariance = effects @ spread @ effects.T
     else:
-        model, x1 = units.undo(*rough(first, scaled))
+        assert n is not None
+        first = realise(regression, n)
+        model, x1 = units.undo(*rough(with_controls(first, E), scaled))
     size = _state_size(model.system(value, x1[0]))
     model, x1 = model.scaled(size), size * x1
     e, likelihood, state = _filter(model, x1, samples)
-    if not refine:  # the regression estimates the gain, but the noise levels are only a guess
-        e = units.y_scale * starting_states(first, scaled)[1]
-    report = _report(model, x1, samples, value, e, likelihood, first)
-    issues += _issues(excitation(regression, samples.d), first, report, refine)
-    for text in issues:
-        warnings.warn(text, stacklevel=2)
-    return Fit(
-        system=model.system(value, x1[0]),
-        baseline=float(value @ model.c),
-        covariance=covariance,
+    if first is not None:  # the regression estimates the gain; the noise levels are only a guess
+        e = units.y_scale * starting_states(with_controls(first, E), scaled)[1]
+    d = samples.d
+    means = units.v_mean[d:]
+    parts = parts_of(model, samples, x1, value)
+    report = _report(model, x1, samples, value, e, likelihood, first, parts)
+    std = (
+        np.full(len(names), np.nan) if covariance is None else np.sqrt(np.diag(covariance)[1 + d :])
+    )
+    found = Controls(tuple(names), value @ model.D[:, d:], std, means, calendar, next_round)
+    own = model._replace(B=model.B[:, :d], D=model.D[:, :d], c=model.c + model.D[:, d:] @ means)
+    fit = Fit(
+        system=own.system(value, x1[0]),
+        baseline=float(value @ own.c),
+        sigma=float(np.sqrt(np.nanmean((e @ value) ** 2))),
+        covariance=None if covariance is None else covariance[: 1 + d, : 1 + d],
+        controls=found,
         state=state,
         order=n,
         order_reason=reason,
         order_table=tuple(table),
         singular_values=hankel_singular_values(regression),
         report=report,
-        warnings=tuple(issues),
-        model=model,
+        parts=parts,
+        warnings=(),
+        model=own,
         x1=x1,
         lags=lags,
     )
+    issues += _issues(fit, excitation(regression, d), first, max(samples.lengths))
+    issues += _wrong_signs(fit, signs, channels)
+    for text in issues:
+        warnings.warn(text, stacklevel=2)
+    return dataclasses.replace(fit, warnings=tuple(issues))
 
 
-def _starts(
-    first: Realisation, samples: Samples, lags: int, restarts: int, seed: int, how: Method
-) -> list[Realisation]:
-    """Starting points of the maximisation: the first estimate, others, and perturbations of the first."""
-    order = len(first.A)
-    starts = [first]
-    other = how._replace(closed_loop=not how.closed_loop)
-    for fewer, way in ((lags // 2, how), (lags, other))[: restarts - 1]:
-        try:
-            starts.append(realise(regress(samples, max(2, fewer), way), order))
-        except ValueError:  # too few lags for the order, or too few rounds for the lags
-            continue
-    rng = np.random.default_rng(seed)
-    while len(starts) < restarts:
-        B, C, F = (part * rng.uniform(0.5, 1.5, part.shape) for part in (first.B, first.C, first.F))
-        starts.append(first._replace(A=first.A * rng.uniform(0.5, 1.0), B=B, C=C, F=F))
-    return starts
+def _signs(signs: Array | None, d: int) -> np.ndarray:
+    given = 0.0 if signs is None else signs
+    found = np.asarray(real_array("signs", given, () if np.ndim(given) == 0 else (d,)))
+    if not np.isin(found, (-1, 0, 1)).all():
+        raise ValueError(f"signs must be 1, -1 or 0 for each channel; got {short(signs)}")
+    return np.broadcast_to(found, d)
+
+
+def _with_calendar(
+    samples: Samples,
+    calendar: Calendar,
+    first_rounds: Sequence[int] | None,
+    groups: Sequence[str] | None,
+    names: Sequence[str] | None,
+) -> tuple[Samples, list[str], Calendar, int]:
+    """The samples with columns of the calendar and the groups, all names, and the next round's number."""
+    lengths = samples.lengths
+    given_firsts = [0] * len(lengths) if first_rounds is None else first_rounds
+    firsts = np.atleast_1d(real_array("first_rounds", given_firsts, (None,))).tolist()
+    if len(firsts) != len(lengths):
+        raise ValueError(
+            f"first_rounds must hold a number for each of the {len(lengths)} episodes; got {len(firsts)}"
+        )
+    firsts = [whole_number("first_rounds", first, at_least=0) for first in firsts]
+    rounds = np.concatenate(
+        [first + np.arange(n) for first, n in zip(firsts, lengths, strict=True)]
+    )
+    q = samples.controls.shape[1]
+    numbered = [f"control {i}" for i in range(q)]
+    given = numbered if names is None else strings("control_names", names)
+    if len(given) != q:
+        raise ValueError(f"control_names must name {q} columns of controls; got {len(given)}")
+    group_names, indicators = group_columns(groups, lengths)
+    columns = [calendar.columns(rounds), samples.controls, indicators]
+    joined = dataclasses.replace(samples, controls=np.concatenate(columns, axis=1))
+    return joined, [*calendar.names, *given, *group_names], calendar, int(rounds.max()) + 1
+
+
+def _compared(
+    samples: Samples, lags: int, how: Method, restarts: int, progress: bool | None
+) -> dict[Candidate, Refined]:
+    """The orders compared, with their estimates."""
+    searches: dict[int, Search] = {}
+
+    def maximised(order: int, size: int, smaller: Refined | None) -> Refined:
+        if size not in searches:
+            searches[size] = Search(samples, size, how.intercept, progress)
+        starts = realisations(samples, order, lags, how)
+        return searches[size].maximise(starts, restarts, smaller)
+
+    return compare_orders(samples, maximised)
+
+
+def _spread(
+    chosen: Refined, table: dict[Candidate, Refined], n: int, samples: Samples
+) -> np.ndarray:
+    """Covariance of c and h of the chosen order in the units of the fit, as `Fit` has it."""
+    N = samples.rewards.size - samples.missing
+
+    def widened(order: int, found: Refined) -> np.ndarray:
+        freedom = N - free_parameters(order, samples)
+        student = scipy.stats.t.ppf(0.975, freedom) / scipy.stats.norm.ppf(0.975)
+        return student**2 * N / freedom * found.covariance
+
+    if not table:
+        return widened(n, chosen)
+    total = np.zeros_like(chosen.covariance)
+    for row, found in table.items():
+        off = _c_and_h(found.model) - _c_and_h(chosen.model)
+        total += row.weight * (widened(row.order, found) + np.outer(off, off))
+    return total
+
+
+def _c_and_h(model: StateSpace) -> np.ndarray:
+    return np.concatenate([model.c, np.ravel(model.h)])
 
 
 def _state_size(system: System) -> float:
@@ -330,34 +489,43 @@ def _report(
     value: np.ndarray,
     e: np.ndarray,
     likelihood: float,
-    first: Realisation,
+    first: Realisation | None,
+    parts: Parts,
 ) -> Report:
     system = model.system(value, x1[0])
+    rewards = samples.rewards @ value
     return Report(
         samples=len(samples.actions),
         missing=samples.missing,
         log_likelihood=likelihood,
-        r2_one_step=explained(samples, samples.rewards - e, value),
-        r2_free_run=explained(samples, free_run(model, samples, x1), value),
+        r2_one_step=explained(rewards, rewards - e @ value),
+        r2_free_run=explained(rewards, parts.fitted),
         whiteness=ljung_box(e @ value, samples.lengths, system.n),
         rho=float(system.rho),
         phi=float(system.phi),
-        shrunk=first.radius >= 1,
+        shrunk=first is not None and first.radius >= 1,
     )
 
 
-def _issues(excitation: float, first: Realisation, report: Report, refined: bool) -> list[str]:
+def _issues(fit: Fit, excitation: float, first: Realisation | None, longest: int) -> list[str]:
     """What is doubtful about a fit, for its warnings."""
-    issues = []
+    issues, report = [], fit.report
     if excitation < _POOR:
         issues.append(
             "the actions can be predicted from those of earlier rounds, so that immediate and delayed "
             "effects are hard to separate; vary each channel from round to round"
         )
-    if report.shrunk:
-        what = "it was the start of the refinement" if refined else "refine it, or lower the order"
+    if first is not None and report.shrunk:
         issues.append(
-            f"the first estimate of A had spectral radius {first.radius:.4g} and was shrunk; {what}"
+            f"the estimate of A had spectral radius {first.radius:.4g} and was shrunk; refine it, or lower "
+            "the order"
+        )
+    memory = np.log(_FADED) / -np.log(report.rho) if report.rho > 0 else 0.0
+    if memory > _LONG * longest:
+        issues.append(
+            f"effects take {memory:.0f} rounds to fade to a twentieth (ρ = {report.rho:.3g}), which is long "
+            f"for episodes of at most {longest} rounds: they can hardly be separated from a trend or from "
+            "the baseline. Add a trend, a season or controls, or more data"
         )
     if report.r2_free_run < _LITTLE:
         issues.append(
@@ -365,9 +533,21 @@ def _issues(excitation: float, first: Realisation, report: Report, refined: bool
             "outliers and other causes, and check that row t of actions and rewards is the same round"
         )
     exact = report.r2_one_step > 1 - _EXACT
-    if refined and report.whiteness < _COLOURED and not exact:
+    if first is None and report.whiteness < _COLOURED and not exact:
         issues.append(
             f"one-step errors are correlated (p = {report.whiteness:.1g}), so that the model misses "
             "something; try a higher order, and look for outliers and drift"
         )
     return issues
+
+
+def _wrong_signs(fit: Fit, signs: np.ndarray, channels: Sequence[str] | None) -> list[str]:
+    """Warnings of effects whose sign is not possible."""
+    std = np.full(len(signs), np.nan) if fit.h_std is None else fit.h_std
+    names = dict(enumerate(channels or [f"u[{i}]" for i in range(len(signs))]))
+    return [
+        f"the effect of {names[i]} is {fit.h[i]:.3g} ± {std[i]:.2g}, of the "
+        "wrong sign: something else moves with it, such as a season, a trend or a price. Add it to the "
+        "controls, and do not decide by this fit"
+        for i in np.flatnonzero(signs * fit.h < 0).tolist()
+    ]

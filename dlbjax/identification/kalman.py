@@ -45,7 +45,7 @@ class Rounds(NamedTuple):
         starts[samples.starts] = True
         known = ~np.isnan(samples.rewards)
         return cls(
-            u=jnp.asarray(samples.actions),
+            u=jnp.asarray(samples.inputs),
             y=jnp.asarray(np.where(known, samples.rewards, 0.0)),
             known=jnp.asarray(known.astype(float)),
             starts=jnp.asarray(starts),

@@ -55,6 +55,11 @@ class StateSpace(NamedTuple):
         xp = namespace(*self)
         return self.D + self.C @ xp.linalg.solve(xp.eye(len(self.A)) - self.A, self.B)
 
+    def cut(self, order: int) -> "StateSpace":
+        """The model of the first states, where none of the others reaches them."""
+        A, B, C, D, c, Q, R = self
+        return StateSpace(A[:order, :order], B[:order], C[:, :order], D, c, Q[:order, :order], R)
+
     def scaled(self, factor: float) -> "StateSpace":
         """The same model with the state factor·x."""
         return self._replace(B=factor * self.B, C=self.C / factor, Q=factor**2 * self.Q)

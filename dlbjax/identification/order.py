@@ -1,41 +1,48 @@
 """How far back to regress, and how many states to take."""
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from dlbjax.identification.data import Samples
-from dlbjax.identification.ho_kalman import largest_order, realise
-from dlbjax.identification.predict import predict
-from dlbjax.identification.regression import Method, coefficients, regress
+from dlbjax.identification.ho_kalman import largest_order
+from dlbjax.identification.refine import Refined
+from dlbjax.identification.regression import coefficients
 
-_LARGEST = 8
-_FITTED = 0.8  # share of every episode that is fitted; the rest is held out
-_TOLERANCE = 0.01
+_LARGEST = 4  # order that is compared
+_WORSE = 2  # orders in a row without a better criterion that end the comparison
 
 
 class Candidate(NamedTuple):
-    """Root mean squared errors on the held-out rounds, in units of the rewards' spread.
+    """An order that was compared.
 
     Attributes:
       order: number of states.
-      one_step: error of predicting a reward from all rewards before it.
-      free_run: error of predicting it from the rewards that are not held out.
-      held_out: number of held-out rounds.
+      log_likelihood: at its maximum.
+      parameters: number of free parameters k.
+      aic: Akaike's criterion corrected for few samples, −2 log L + 2k N/(N − k − 1).
+      weight: exp(−aic/2) over the sum of all orders compared.
     """
 
     order: int
-    one_step: float
-    free_run: float
-    held_out: int
+    log_likelihood: float
+    parameters: int
+    aic: float
+    weight: float
+
+
+def free_parameters(order: int, samples: Samples) -> int:
+    """Number of free parameters, up to a change of the state's coordinates."""
+    d, m, q = samples.d, samples.m, samples.controls.shape[1]
+    dynamics = order * (d + 2 * m + len(samples.lengths))  # A, B, C, gain and x1
+    return dynamics + m * (1 + d + q) + m * (m + 1) // 2
 
 
 def check_order(order: int, samples: Samples) -> None:
     """Raise a ValueError if an order has too many free parameters for the data."""
-    d, m = samples.d, samples.m
-    free = order * (d + 2 * m) + m * d + m  # up to a change of the state's coordinates
-    known = samples.rewards.size - samples.missing
-    if 2 * free > known:
+    free = free_parameters(order, samples)
+    if (known := samples.rewards.size - samples.missing) < 2 * free:
         raise ValueError(
             f"order {order} has {free} free parameters, too many for {known} rewards; pass a smaller "
             "order or more data"
@@ -45,7 +52,7 @@ def check_order(order: int, samples: Samples) -> None:
 def default_lags(samples: Samples, order: int | None, closed_loop: bool) -> int:
     """p = (N/(d+m))^{0.4}, as truncation costs less with every lag and coefficients always cost.
 
-    At least as many as the order needs (None: up to 8, if the data allow), at most as many as leave five
+    At least as many as the order needs (None: up to 4, if the data allow), at most as many as leave five
     rounds for each coefficient.
 
     >>> import numpy as np
@@ -70,52 +77,56 @@ def default_lags(samples: Samples, order: int | None, closed_loop: bool) -> int:
     return max(lags, needed(order))
 
 
-def compare_orders(samples: Samples, lags: int, method: Method) -> list[Candidate]:
-    """Errors of the orders 1, …, 8 on the last fifth of every episode, fitted to the rest."""
-    fitted, later = samples.split(_FITTED)
-    regression = regress(fitted, lags, method)
-    known = ~np.isnan(samples.rewards).any(axis=1)
-    scored = later & known
-    if not scored.any():
-        raise ValueError(
-            "the last fifth of every episode, on which orders are compared, has no rewards; pass the "
-            "order"
-        )
-    spread = np.nanstd(samples.rewards, axis=0)
-    table = []
-    for order in range(1, min(_LARGEST, largest_order(*regression.G.shape)) + 1):
-        found = realise(regression, order)
-        x1 = np.zeros((len(samples.lengths), order))
-        errors = [
-            (samples.rewards - predict(found, found.F, samples, used, x1))[scored] / spread
-            for used in (known, known & ~later)
-        ]
-        one_step, free_run = (float(np.sqrt(np.mean(e**2))) for e in errors)
-        table.append(Candidate(order, one_step, free_run, int(scored.sum())))
-    return table
+def compare_orders(
+    samples: Samples, maximised: Callable[[int, int, Refined | None], Refined]
+) -> dict[Candidate, Refined]:
+    """Orders 1, 2, … with their criterion and their estimates, until two in a row are not better.
 
-
-def choose_order(table: list[Candidate]) -> tuple[int, str]:
-    """The smallest order that predicts nearly as well as the best, and a sentence on why.
-
-    Nearly means within 1 %, or within 1/(2√n) if that is more, for n held-out rounds: errors over few
-    rounds differ by chance.
-
-    >>> tried = [Candidate(1, 0.3, 0.4, 900), Candidate(2, 0.1, 0.2, 900), Candidate(3, 0.1, 0.199, 900)]
-    >>> choose_order(tried)[0]
-    2
+    Args:
+      samples: the data.
+      maximised: the estimate of an order, compiled for orders up to a size, from that of one less.
     """
-    tolerance = max(_TOLERANCE, 0.5 / np.sqrt(table[0].held_out))
-    best = {kind: min(getattr(row, kind) for row in table) for kind in ("one_step", "free_run")}
-    for row in table:
-        if all(getattr(row, kind) <= (1 + tolerance) * low for kind, low in best.items()):
+    most = max((n for n in range(1, _LARGEST + 1) if _affordable(n, samples)), default=0)
+    if most == 0:
+        check_order(1, samples)
+    found: list[Refined] = []
+    criteria: list[float] = []
+    for n in range(1, most + 1):
+        found.append(maximised(n, most, found[-1] if found else None))
+        criteria.append(criterion(found[-1].log_likelihood, n, samples))
+        if n - 1 - int(np.argmin(criteria)) == _WORSE:
             break
-    else:  # none is good at both
-        row = min(table, key=lambda row: row.one_step * row.free_run)
-    reason = (
-        f"order {row.order} is the smallest of 1 to {table[-1].order} whose errors on the last fifth of "
-        f"the data ({row.one_step:.3g} one step ahead, {row.free_run:.3g} in free run, of the rewards' "
-        f"spread) are within {tolerance:.1%} of the best ({best['one_step']:.3g} and "
-        f"{best['free_run']:.3g})"
+    weights = np.exp(-(np.array(criteria) - min(criteria)) / 2)
+    weights /= weights.sum()
+    return {
+        Candidate(
+            n, refined.log_likelihood, free_parameters(n, samples), criteria[n - 1],
+            float(weights[n - 1]),
+        ): refined
+        for n, refined in enumerate(found, 1)
+    }  # fmt: skip
+
+
+def criterion(log_likelihood: float, order: int, samples: Samples) -> float:
+    """Akaike's criterion, corrected for few samples."""
+    k, N = free_parameters(order, samples), samples.rewards.size - samples.missing
+    return -2 * log_likelihood + 2 * k * N / (N - k - 1)
+
+
+def choose_order(table: Sequence[Candidate]) -> tuple[int, str]:
+    """The order with the best criterion, and a sentence on why.
+
+    >>> tried = [Candidate(1, -30.0, 5, 70.0, 0.02), Candidate(2, -23.0, 8, 62.2, 0.98)]
+    >>> choose_order(tried)
+    (2, "order 2 has the best of Akaike's criterion among 1 to 2 (weights 0.02, 0.98)")
+    """
+    best = min(table, key=lambda row: row.aic)
+    weights = ", ".join(f"{row.weight:.2f}" for row in table)
+    return best.order, (
+        f"order {best.order} has the best of Akaike's criterion among 1 to {table[-1].order} (weights "
+        f"{weights})"
     )
-    return row.order, reason
+
+
+def _affordable(order: int, samples: Samples) -> bool:
+    return 2 * free_parameters(order, samples) <= samples.rewards.size - samples.missing

@@ -13,6 +13,7 @@ from dlbjax.identification.ho_kalman import Realisation
 from dlbjax.identification.model import StateSpace
 from dlbjax.identification.predict import starting_states
 
+_UNIT, _NOISE_UNIT = 0.3, 0.05  # of `longest_units`; smaller ones take more steps
 _SMALL_NOISE = 1e-6  # least standard deviation of the initial noise, in units of the fit
 
 
@@ -24,9 +25,9 @@ class Parameters(NamedTuple):
 
     Attributes:
       M: (n, n) determines A.
-      B: (n, d).
+      B: (n, d), of the actions; controls have no delayed effect.
       C: (m, n).
-      D: (m, d).
+      D: (m, d + q), of actions and controls.
       c: (m,) baseline.
       Q_root: (n, n) root of Q, of which only the lower triangle is used.
       R_root: (m, m) root of R, of which only the lower triangle is used, with logarithms on the diagonal.
@@ -41,17 +42,18 @@ class Parameters(NamedTuple):
     R_root: Array
 
     @classmethod
-    def of(cls, found: Realisation) -> "Parameters":
+    def of(cls, found: Realisation, d: int) -> "Parameters":
         """Parameters of a realisation with ‖A‖₂ < 1, with a guess at how S splits into Q and R."""
         n, m = len(found.A), len(found.C)
-        L_inverse = np.linalg.cholesky(np.eye(n) - found.A.T @ found.A)  # of M = ALᵀ
+        # Of M = ALᵀ; rounding may leave ‖A‖₂ at 1.
+        L_inverse = _root(np.eye(n) - found.A.T @ found.A, least=1e-8)
         S = found.S + _SMALL_NOISE**2 * np.eye(m)
         Q = found.F @ S @ found.F.T + 0.01 * np.trace(S) / m * np.eye(n)
         R_root = np.linalg.cholesky(S / 2)
         np.fill_diagonal(R_root, np.log(np.diag(R_root)))
         return cls(
             M=np.linalg.solve(L_inverse, found.A.T).T,
-            B=found.B,
+            B=found.B[:, :d],
             C=found.C,
             D=found.D,
             c=found.c,
@@ -66,16 +68,51 @@ class Parameters(NamedTuple):
         A = jax.scipy.linalg.solve_triangular(L, self.M.T, lower=True).T
         Q_root = jnp.tril(self.Q_root)
         R_root = jnp.where(jnp.eye(m) > 0, jnp.exp(self.R_root), jnp.tril(self.R_root))
-        return StateSpace(A, self.B, self.C, self.D, self.c, Q_root @ Q_root.T, R_root @ R_root.T)
+        B = jnp.pad(self.B, ((0, 0), (0, self.D.shape[1] - self.B.shape[1])))
+        return StateSpace(A, B, self.C, self.D, self.c, Q_root @ Q_root.T, R_root @ R_root.T)
+
+    def padded(self, size: int) -> "Parameters":
+        """The same model with more states, which nothing reaches."""
+        more = size - len(self.M)
+        return self._replace(
+            M=np.pad(self.M, (0, more)),
+            B=np.pad(self.B, ((0, more), (0, 0))),
+            C=np.pad(self.C, ((0, 0), (0, more))),
+            Q_root=np.pad(self.Q_root, (0, more)),
+        )
+
+    def cut(self, order: int) -> "Parameters":
+        """The model of the first states."""
+        return self._replace(
+            M=self.M[:order, :order],
+            B=self.B[:order],
+            C=self.C[:, :order],
+            Q_root=self.Q_root[:order, :order],
+        )
 
 
 model_of = jax.jit(Parameters.model)
 
 
-def places(parameters: Parameters, name: str) -> np.ndarray:
-    """Mask of the entries of the flat parameters that belong to a field."""
+def free_entries(like: Parameters, order: int, intercept: bool) -> np.ndarray:
+    """Mask of the entries of the flat parameters that a model of an order may change."""
+    ones = jax.tree.map(np.ones_like, like)
+    kept = ones.cut(order).padded(len(like.M))
+    kept = kept._replace(Q_root=np.tril(kept.Q_root), c=kept.c * intercept)
+    return np.concatenate([np.ravel(leaf) for leaf in kept]) > 0
+
+
+def longest_units(at: Parameters) -> np.ndarray:
+    """The longest units (p,) in which a step of Fisher scoring should measure the flat parameters.
+
+    Where an entry of Q_root is near zero, or a state near to unused, the likelihood hardly depends on the
+    parameter, and steps of the size that the information suggests leave the region where it holds. A root
+    of the state noise is of the size of the reward noise, seen through C.
+    """
+    noise = np.exp(np.diag(at.R_root)).mean() / max(float(np.abs(at.C).max()), 1e-3)
+    unit = {"Q_root": _NOISE_UNIT * noise}
     return np.concatenate(
-        [np.full(np.size(leaf), field == name) for field, leaf in parameters._asdict().items()]
+        [np.full(np.size(leaf), unit.get(name, _UNIT)) for name, leaf in at._asdict().items()]
     )
 
 
@@ -83,11 +120,11 @@ def start(found: Realisation, samples: Samples) -> tuple[Parameters, np.ndarray]
     """Parameters and x1 (E, n) of a realisation, with the noise of its one-step errors."""
     x1, errors = starting_states(found, samples)
     errors = errors[~np.isnan(errors).any(axis=1)]
-    T = np.linalg.cholesky(scipy.linalg.solve_discrete_lyapunov(found.A, np.eye(len(found.A))))
+    T = _root(scipy.linalg.solve_discrete_lyapunov(found.A, np.eye(len(found.A))), least=1.0)
     A, B, F = (np.linalg.solve(T, part) for part in (found.A @ T, found.B, found.F))
     S = errors.T @ errors / len(errors)
     contractive = found._replace(A=A, B=B, C=found.C @ T, F=F, S=S)
-    return Parameters.of(contractive), np.linalg.solve(T, x1.T).T
+    return Parameters.of(contractive, samples.d), np.linalg.solve(T, x1.T).T
 
 
 def rough(found: Realisation, samples: Samples) -> tuple[StateSpace, np.ndarray]:
@@ -95,3 +132,9 @@ def rough(found: Realisation, samples: Samples) -> tuple[StateSpace, np.ndarray]
     parameters, x1 = start(found, samples)
     with jax.enable_x64(True):
         return jax.tree.map(np.asarray, model_of(parameters)), x1
+
+
+def _root(square: np.ndarray, least: float) -> np.ndarray:
+    """Lower triangular root of a symmetric matrix whose eigenvalues are raised to `least`."""
+    values, vectors = np.linalg.eigh((square + square.T) / 2)
+    return np.linalg.cholesky((vectors * np.maximum(values, least)) @ vectors.T)

@@ -10,7 +10,7 @@ _SHOWN = 12
 
 
 def order(fit: Any, axes: Axes | np.ndarray | None = None) -> np.ndarray:
-    """Singular values, and the errors on held-out data if orders were compared.
+    """Singular values, and Akaike's criterion if orders were compared.
 
     Args:
       fit: a `Fit`.
@@ -32,13 +32,13 @@ def order(fit: Any, axes: Axes | np.ndarray | None = None) -> np.ndarray:
     axes[0].legend()
     if fit.order_table:
         orders = [row.order for row in fit.order_table]
-        for kind, label, style in (
-            ("one_step", "one step ahead", "o-"),
-            ("free_run", "free run", "s--"),
-        ):
-            errors = [getattr(row, kind) for row in fit.order_table]
-            axes[1].semilogy(orders, errors, style, label=label)
+        criteria = np.array([row.aic for row in fit.order_table])
+        axes[1].plot(orders, criteria - criteria.min(), "o-")
+        for row, height in zip(fit.order_table, criteria - criteria.min(), strict=True):
+            axes[1].annotate(
+                f"{row.weight:.0%}", (row.order, height), xytext=(4, 4), textcoords="offset points"
+            )
         axes[1].axvline(fit.order, color="#999999", ls="--", label=f"chosen: {fit.order}")
-        axes[1].set(xlabel="Order", ylabel="Hold-out error (of the rewards' spread)")
+        axes[1].set(xlabel="Order", ylabel="Akaike's criterion above the best (weight)")
         axes[1].legend()
     return axes

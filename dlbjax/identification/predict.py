@@ -31,8 +31,8 @@ def predict(
     array([0. , 1. , 1.5])
     """
     A, B, C, D, c = model[:5]
-    direct = samples.actions @ D.T + c
-    driven = samples.actions @ B.T
+    direct = samples.inputs @ D.T + c
+    driven = samples.inputs @ B.T
     driven[used] += (samples.rewards - direct)[used] @ F.T
     A_bar = A - F @ C
     states = np.empty((len(used), len(A)))

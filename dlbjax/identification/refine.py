@@ -18,99 +18,152 @@ from dlbjax.identification.data import Samples
 from dlbjax.identification.ho_kalman import Realisation
 from dlbjax.identification.kalman import Rounds, log_density
 from dlbjax.identification.model import StateSpace
-from dlbjax.identification.parameters import Parameters, model_of, places, start
-from dlbjax.identification.score import covariance, damped_steps, innovations_at, score_at
+from dlbjax.identification.parameters import Parameters, free_entries, model_of, start
+from dlbjax.identification.score import Score, covariance, damped_steps, innovations_at, score_at
 from dlbjax.identification.steady import Blocks
 
-_ENOUGH = 0.05  # the search ends when a step gains less log-likelihood than this
-_STEPS = 60  # or after this many
+_TRIAL = 4  # steps from every start, before the best go on
+_STEPS = 80  # from the best
+_ENOUGH = 0.01  # log-likelihood left to gain, to second order, at which the search ends,
+_STALLED = 1e-4  # as it does where a step gains less than this
 
 
 class Refined(NamedTuple):
-    """The maximum-likelihood estimate.
+    """The maximum-likelihood estimate of an order.
 
     Attributes:
       model: the model.
       x1: (E, n) states from which the episodes start.
-      covariance: (m + md, m + md) of c and of the (m, d) array h, row by row.
+      covariance: (m + m(d + q),) ² of c and of the (m, d + q) array h, row by row.
+      log_likelihood: at the maximum.
+      parameters: of the model.
     """
 
     model: StateSpace
     x1: np.ndarray
     covariance: np.ndarray
+    log_likelihood: float
+    parameters: Parameters
 
 
-def maximise(
-    realisations: Sequence[Realisation],
-    samples: Samples,
-    *,
-    intercept: bool,
-    progress: bool | None = None,
-) -> Refined:
-    """Maximise the likelihood from several starts, and keep the best.
+class _Point(NamedTuple):
+    """A point of the search, with the score there."""
+
+    at: Parameters
+    x1: Array
+    value: float
+    score: Score | None
+
+
+class Search:
+    """Maximum likelihood on some samples, for orders up to a size.
 
     Each episode starts from N(x1, P) with its own x1, which is fitted, and the filter's steady-state
-    covariance P, so that the gain is constant unless rewards are missing.
+    covariance P, so that the gain is constant unless rewards are missing. Models of a smaller order are
+    padded with states that nothing reaches, so that all orders share one compiled program.
     """
-    found = []
-    with (
-        jax.enable_x64(True),
-        tqdm(
+
+    def __init__(self, samples: Samples, size: int, intercept: bool, progress: bool | None) -> None:
+        self.samples, self.size, self.intercept = samples, size, intercept
+        with jax.enable_x64(True):
+            self._data = Rounds.of(samples) if samples.missing else Blocks.of(samples)
+        self._bar = tqdm(
             desc="maximum likelihood", unit=" steps", delay=0 if progress else 2,
             disable=None if progress is None else not progress,
-        ) as bar,
-    ):  # fmt: skip
-        data = Rounds.of(samples) if samples.missing else Blocks.of(samples)
-        for realisation in realisations:
-            at, x1 = jax.tree.map(jnp.asarray, start(realisation, samples))
-            found.append(_climb(at, x1, data, intercept, bar))
-        parameters, x1, value, spread = max(found, key=lambda climbed: climbed[2])
-        if not np.isfinite(value):
-            raise ValueError(
-                "the likelihood is not finite at any starting point; pass refine=False, a smaller "
-                "order, or scale=True"
+        )  # fmt: skip
+
+    def maximise(
+        self, realisations: Sequence[Realisation], restarts: int, smaller: Refined | None = None
+    ) -> Refined:
+        """The best of the climbs from the best starts.
+
+        Args:
+          realisations: starts, all of the same order.
+          restarts: number of starts from which to climb to the end, those best after a few steps.
+          smaller: the estimate of a smaller order, which is a start too, so that the likelihood does not
+            fall with the order.
+        """
+        order = len(realisations[0].A)
+        starts = [start(found, self.samples) for found in realisations]
+        if smaller is not None:
+            starts.append(_enlarged(smaller, order))
+        with jax.enable_x64(True):
+            points = [self._climb(self._placed(at, x1), order, _TRIAL) for at, x1 in starts]
+            points.sort(key=lambda point: -point.value)
+            best = max(
+                (self._climb(point, order, _STEPS) for point in points[:restarts]),
+                key=lambda point: point.value,
             )
-        slope = np.asarray(_slope_of_effects(parameters))
-        model = jax.tree.map(np.asarray, model_of(parameters))
-    return Refined(model, np.asarray(x1), slope @ spread @ slope.T)
+            if not np.isfinite(best.value) or best.score is None:
+                raise ValueError(
+                    "the likelihood is not finite at any starting point; pass refine=False, a smaller "
+                    "order, or scale=True"
+                )
+            spread = covariance(best.score, free_entries(best.at, order, self.intercept))
+            slope = np.asarray(_slope_of_effects(best.at))
+            at = jax.tree.map(np.asarray, best.at)
+            model = jax.tree.map(np.asarray, model_of(at)).cut(order)
+        x1 = np.asarray(best.x1)[:, :order]
+        return Refined(model, x1, slope @ spread @ slope.T, best.value, at.cut(order))
+
+    def _placed(self, at: Parameters, x1: np.ndarray) -> _Point:
+        at = jax.tree.map(jnp.asarray, at.padded(self.size))
+        padded = jnp.asarray(np.pad(x1, ((0, 0), (0, self.size - x1.shape[1]))))
+        return _Point(at, padded, -np.inf, None)
+
+    def _climb(self, point: _Point, order: int, steps: int) -> _Point:
+        """Fisher scoring: at most so many steps from a point."""
+        at, x1, value, score = point
+        free = free_entries(at, order, self.intercept)
+        for _ in range(steps):
+            score = jax.tree.map(np.asarray, score_at(at, x1, self._data))
+            tried, left = damped_steps(score, free, at)
+            values = np.asarray(_values(at, x1, tried, self._data))
+            values = np.where(np.isfinite(values), values, -np.inf)
+            best = int(values.argmax())
+            stalled = values[best] <= value + _STALLED
+            value = float(values[best])
+            at, x1 = _moved(at, x1, tried[best])
+            self._bar.set_postfix(log_likelihood=f"{value:.1f}")
+            self._bar.update()
+            if stalled or left < _ENOUGH:
+                break
+        return _Point(at, x1, value, score)
 
 
-def _climb(
-    at: Parameters, x1: Array, data: Rounds | Blocks, intercept: bool, bar: tqdm
-) -> tuple[Parameters, Array, float, np.ndarray]:
-    """Fisher scoring from one start: parameters, x1, log-likelihood, covariance of the parameters."""
-    fixed, logs = places(at, "c") & (not intercept), places(at, "R_root")
-    value = -np.inf
-    for _ in range(_STEPS):
-        score = jax.tree.map(np.asarray, score_at(at, x1, data))
-        tried = [_moved(at, x1, step, data) for step in damped_steps(score, fixed, logs)]
-        values = np.array([float(there[2]) for there in tried])
-        values = np.where(np.isfinite(values), values, -np.inf)
-        best = int(values.argmax())
-        at, x1, _ = tried[best]
-        enough = values[best] <= value + _ENOUGH
-        value = float(values[best])
-        bar.set_postfix(log_likelihood=f"{value:.1f}")
-        bar.update()
-        if enough:
-            break
-    return at, x1, value, covariance(score, fixed)
+def _enlarged(found: Refined, order: int) -> tuple[Parameters, np.ndarray]:
+    """An estimate with more states that hardly matter yet."""
+    at, n = found.parameters.padded(order), len(found.parameters.M)
+    M, B, C, Q_root = (np.array(part) for part in (at.M, at.B, at.C, at.Q_root))
+    more = range(n, order)
+    M[more, more] = 0.5
+    B[n:] = 0.01 * np.sqrt(np.mean(at.D**2))
+    C[:, n:] = 0.01
+    Q_root[more, more] = 0.01 * np.exp(np.diag(at.R_root).mean())
+    return at._replace(M=M, B=B, C=C, Q_root=Q_root), np.pad(found.x1, ((0, 0), (0, order - n)))
 
 
 @jax.jit
-def _moved(
-    at: Parameters, x1: Array, step: Array, data: Rounds | Blocks
-) -> tuple[Parameters, Array, Array]:
-    """Parameters and x1 after a step, and their log-likelihood."""
+def _values(at: Parameters, x1: Array, steps: Array, data: Rounds | Blocks) -> Array:
+    """Log-likelihood after each of several steps."""
+
+    def value(step: Array) -> Array:
+        there, x1_there = _moved(at, x1, step)
+        return log_density(innovations_at(there, x1_there, data))
+
+    return jax.lax.map(value, steps)
+
+
+@jax.jit
+def _moved(at: Parameters, x1: Array, step: Array) -> tuple[Parameters, Array]:
+    """Parameters and x1 after a step."""
     flat, unravel = ravel_pytree(at)
-    at = unravel(flat + step[: len(flat)])
-    x1 = x1 + step[len(flat) :].reshape(x1.shape)
-    return at, x1, log_density(innovations_at(at, x1, data))
+    return unravel(flat + step[: len(flat)]), x1 + step[len(flat) :].reshape(x1.shape)
 
 
 @jax.jit
 def _slope_of_effects(parameters: Parameters) -> Array:
-    """(m + md, p) Jacobian of c and h."""
+    """(m + m(d + q), p) Jacobian of c and h."""
     flat, unravel = ravel_pytree(parameters)
 
     def effects(flat: jax.Array) -> jax.Array:

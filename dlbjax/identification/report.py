@@ -27,8 +27,7 @@ class Report(NamedTuple):
         value means that the model misses something, as with too small an order.
       rho: spectral radius of A.
       phi: Φ(A), infinite for a nilpotent A.
-      shrunk: whether the first estimate of A was unstable and was shrunk; with refinement that
-        concerns the starting point only.
+      shrunk: whether the estimate of A was unstable and was shrunk; never with refinement.
     """
 
     samples: int
@@ -42,18 +41,49 @@ class Report(NamedTuple):
     shrunk: bool
 
 
-def explained(samples: Samples, predicted: np.ndarray, value: np.ndarray) -> float:
-    """R² = 1 − Σ(r − r̂)² / Σ(r − r̄)² of the rewards r = ⟨value, y⟩ that are known."""
-    reward, guess = samples.rewards @ value, predicted @ value
-    known = ~np.isnan(reward)
-    spread = np.sum((reward[known] - reward[known].mean()) ** 2)
-    return float(1 - np.sum((reward[known] - guess[known]) ** 2) / spread)
+class Parts(NamedTuple):
+    """What the fitted rewards of a free run, by the actions alone, consist of.
+
+    Attributes:
+      level: (N,) baseline and controls.
+      carried: (N,) effect of the state from which an episode starts.
+      channels: (N, d) effects of each channel's actions, at once and delayed.
+      rewards: (N,) what was seen, NaN where missing.
+    """
+
+    level: np.ndarray
+    carried: np.ndarray
+    channels: np.ndarray
+    rewards: np.ndarray
+
+    @property
+    def fitted(self) -> np.ndarray:
+        """(N,) the sum of all parts."""
+        return self.level + self.carried + self.channels.sum(axis=1)
 
 
-def free_run(model: StateSpace, samples: Samples, x1: np.ndarray) -> np.ndarray:
-    """Predictions (N, m) from the actions alone."""
-    unused = np.zeros(len(samples.actions), dtype=bool)
-    return predict(model, np.zeros((len(model.A), samples.m)), samples, unused, x1)
+def parts_of(model: StateSpace, samples: Samples, x1: np.ndarray, value: np.ndarray) -> Parts:
+    """The parts of ⟨value, y⟩ for a model of actions and controls."""
+    d, unused = samples.d, np.zeros(len(samples.actions), dtype=bool)
+    gain, nothing = np.zeros((len(model.A), samples.m)), np.zeros_like(x1)
+
+    def run(inputs: np.ndarray, x1: np.ndarray) -> np.ndarray:
+        alone = Samples(inputs, samples.rewards, samples.lengths)
+        bare = model._replace(B=model.B[:, :d], D=model.D[:, :d], c=np.zeros(samples.m))
+        return predict(bare, gain, alone, unused, x1) @ value
+
+    one = [run(samples.actions * (np.arange(d) == i), nothing) for i in range(d)]
+    level = np.asarray((model.c + samples.controls @ model.D[:, d:].T) @ value)
+    return Parts(
+        level, run(0 * samples.actions, x1), np.stack(one, axis=1), samples.rewards @ value
+    )
+
+
+def explained(rewards: np.ndarray, predicted: np.ndarray) -> float:
+    """R² = 1 − Σ(r − r̂)² / Σ(r − r̄)² of the rewards (N,) that are known."""
+    known = ~np.isnan(rewards)
+    spread = np.sum((rewards[known] - rewards[known].mean()) ** 2)
+    return float(1 - np.sum((rewards[known] - predicted[known]) ** 2) / spread)
 
 
 def ljung_box(errors: np.ndarray, lengths: Sequence[int], fitted: int) -> float:

@@ -19,11 +19,12 @@ from jax.flatten_util import ravel_pytree
 
 from dlbjax.common.arrays import Array
 from dlbjax.identification.kalman import Innovations, Rounds, innovations
-from dlbjax.identification.parameters import Parameters
+from dlbjax.identification.parameters import Parameters, longest_units
 from dlbjax.identification.steady import Blocks, steady_covariance, steady_innovations
 from dlbjax.policies.small import inverse
 
-_DAMPING = np.array([1e-4, 1e-3, 3e-3, 1e-2, 0.1, 1.0, 10.0, 1e3])  # λ
+_DAMPING = np.array([1e-9, 1e-7, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 1e3])  # λ
+_LEAST = 1e-4  # least λ that counts for what is left to gain
 _NO_INFORMATION = 1e-9  # eigenvalues of I, scaled to a diagonal of ones, that count as zero
 
 
@@ -87,33 +88,37 @@ def score_at(parameters: Parameters, x1: Array, data: Rounds | Blocks) -> Score:
     )
 
 
-def damped_steps(score: Score, fixed: np.ndarray, logs: np.ndarray) -> np.ndarray:
-    """One step (p + En,) for each λ, and a last one of zeros so that the likelihood never falls.
+def damped_steps(score: Score, free: np.ndarray, at: Parameters) -> tuple[np.ndarray, float]:
+    """One step (p + En,) for each λ and a last one of zeros, and the log-likelihood left to gain.
 
-    Steps change the reward noise by at most a factor of e: where errors are much larger than the model
-    allows, the linear step in the logarithm of their size overshoots by far.
+    No parameter moves by more than 1. That includes the logarithm of the reward noise: where errors are
+    much larger than the model allows, the linear step overshoots by far. What is left to gain is
+    ½gᵀ(I + λ diag I)⁻¹g with the least λ that counts.
     """
-    scale, values, vectors = _information(score, fixed)
+    scale, values, vectors = _information(score, free, longest_units(at))
     g = np.nan_to_num(np.concatenate([score.g, score.g_x.ravel()]))
     along = vectors.T @ (scale * g)
     steps = (along / (values + _DAMPING[:, None])) @ vectors.T * scale
-    largest = np.abs(steps[:, : len(logs)][:, logs]).max(axis=1, keepdims=True)
-    return np.concatenate([steps / np.maximum(1, largest), np.zeros((1, len(g)))])
+    largest = np.abs(steps[:, : len(free)]).max(axis=1, keepdims=True)
+    steps = np.concatenate([steps / np.maximum(1, largest), np.zeros((1, len(g)))])
+    return steps, 0.5 * float(np.sum(along**2 / (values + _LEAST)))
 
 
-def covariance(score: Score, fixed: np.ndarray) -> np.ndarray:
+def covariance(score: Score, free: np.ndarray) -> np.ndarray:
     """Covariance (p, p) of the parameters, without the directions that have no information.
 
     Those are changes of the state's coordinates, on which h does not depend.
     """
-    scale, values, vectors = _information(score, fixed)
+    scale, values, vectors = _information(score, free, np.full(len(score.g), np.inf))
     kept = values > _NO_INFORMATION
     root = (scale[:, None] * vectors[:, kept] / np.sqrt(values[kept]))[: len(score.g)]
     return root @ root.T
 
 
-def _information(score: Score, fixed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Scales, eigenvalues and eigenvectors of the information of the parameters and all x1."""
+def _information(
+    score: Score, free: np.ndarray, longest: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scales, at most the longest, eigenvalues and eigenvectors of the information of parameters and x1."""
     p, (E, n) = len(score.g), score.g_x.shape
     whole = np.zeros((p + E * n, p + E * n))
     whole[:p, :p] = score.info
@@ -121,9 +126,9 @@ def _information(score: Score, fixed: np.ndarray) -> tuple[np.ndarray, np.ndarra
     whole[:p, p:] = whole[p:, :p].T
     whole[p:, p:] = scipy.linalg.block_diag(*score.info_xx)
     whole = np.nan_to_num(whole)
-    free = np.concatenate([~fixed, np.ones(E * n, dtype=bool)])
-    scale = np.where(
-        free & (np.diag(whole) > 0), 1 / np.sqrt(np.maximum(np.diag(whole), 1e-300)), 0
-    )
+    diagonal = np.diag(whole)
+    free = np.concatenate([free, np.ones(E * n, dtype=bool)]) & (diagonal > 0)
+    longest = np.concatenate([longest, np.full(E * n, np.inf)])
+    scale = np.minimum(1 / np.sqrt(np.maximum(diagonal, 1e-300)), longest) * free
     values, vectors = np.linalg.eigh(scale[:, None] * whole * scale)
     return scale, np.maximum(values, 0.0), vectors

@@ -54,7 +54,7 @@ class Blocks(NamedTuple):
         starts = np.zeros(sum(counts), dtype=bool)
         starts[np.cumsum([0, *counts[:-1]])] = True
         return cls(
-            cut(samples.actions), cut(samples.rewards), cut(np.ones((len(slot), 1))),
+            cut(samples.inputs), cut(samples.rewards), cut(np.ones((len(slot), 1))),
             jnp.asarray(starts), jnp.asarray(starts.cumsum() - 1, dtype=jnp.int32),
         )  # fmt: skip
 
@@ -64,6 +64,7 @@ class Blocks(NamedTuple):
         return jnp.tile(self.episode, self.u.shape[0])
 
 
+@jax.custom_jvp
 def steady_covariance(model: StateSpace) -> Array:
     """P = APAᵀ − APCᵀ(CPCᵀ + R)⁻¹CPAᵀ + Q, by the structure-preserving doubling algorithm.
 
@@ -80,6 +81,28 @@ def steady_covariance(model: StateSpace) -> Array:
 
     G = model.C.T @ jnp.linalg.solve(model.R, model.C)
     return jax.lax.scan(double, (model.A.T, G, model.Q), None, length=_DOUBLINGS)[0][2]
+
+
+@steady_covariance.defjvp
+def _steady_slope(primals: tuple[StateSpace], tangents: tuple[StateSpace]) -> tuple[Array, Array]:
+    """∂P = Σ_k Ā^k W (Ā^k)ᵀ with Ā = A − KC, where W is the derivative of one step at a fixed P.
+
+    Only W differs between the parameters, so that their derivatives take products but solve nothing.
+    """
+    P = steady_covariance(primals[0])
+
+    def step(model: StateSpace) -> tuple[Array, Array]:
+        PC = P @ model.C.T
+        K = jnp.linalg.solve(model.C @ PC + model.R, PC.T @ model.A.T).T
+        return model.A @ P @ model.A.T - K @ PC.T @ model.A.T + model.Q, model.A - K @ model.C
+
+    (_, A_bar), (W, _) = jax.jvp(step, primals, tangents)
+
+    def double(carry: tuple[Array, Array], _: None) -> tuple[Any, None]:
+        power, total = carry
+        return (power @ power, total + power @ total @ power.T), None
+
+    return P, jax.lax.scan(double, (A_bar, W), None, length=_DOUBLINGS)[0][1]
 
 
 def steady_innovations(model: StateSpace, blocks: Blocks, x1: Array) -> Innovations:

@@ -37,9 +37,9 @@ def changed(array, place, value):
         (U, np.full(80, np.nan), r"^rewards: every value is missing"),
         (U, np.c_[Y, np.full(80, np.nan)], r"^column 1 of rewards: every value is missing"),
         (U, np.ones(80), r"^rewards: every value is 1; a constant holds no information"),
-        (changed(U, (slice(None), 1), 4.0), Y, r"^u\[1\] of the actions never changes.*always 4"),
-        (np.c_[U, 2 * U[:, 0]], Y, r"^u\[0\], u\[2\] of the actions are collinear: .* is constant"),
-        (np.c_[U, 1 - U.sum(1)], Y, r"^u\[0\], u\[1\], u\[2\] of the actions are collinear"),
+        (changed(U, (slice(None), 1), 4.0), Y, r"^u\[1\] never changes.*always 4"),
+        (np.c_[U, 2 * U[:, 0]], Y, r"^u\[0\], u\[2\] are collinear: .* is constant"),
+        (np.c_[U, 1 - U.sum(1)], Y, r"^u\[0\], u\[1\], u\[2\] are collinear"),
         (
             [U, U],
             Y,
@@ -53,7 +53,7 @@ def changed(array, place, value):
         ),
         ([U, U], [Y, Y[:5]], r"^actions of episode 1 have 80 rows and rewards 5"),
         (U[:9], Y[:9], r"there are 9 rounds, too few for any system; give 10 or more"),
-        (U[:12], Y[:12], r"order 2 has 11 free parameters, too many for 12 rewards"),
+        (U[:12], Y[:12], r"order 2 has 14 free parameters, too many for 12 rewards"),
         (U, np.c_[Y, 2 * Y + 1], r"^columns of rewards are collinear"),
     ],
 )
@@ -68,11 +68,27 @@ def test_bad_data_are_rejected_with_what_is_wrong(actions, rewards, message):
         ({"order": 0}, r"^order, unless \"auto\", must be a whole number >= 1; got 0"),
         ({"order": "many"}, r"^order, unless \"auto\", must be a whole number"),
         ({"order": 2, "lags": 1}, r"^lags must be a whole number >= 2; got 1"),
-        ({"order": 9, "lags": 4}, r"^order 9 is too large for 4 lags \(at most 3\)"),
+        ({"order": 4, "lags": 3}, r"^order 4 is too large for 3 lags \(at most 2\)"),
         ({"method": "both"}, r"^method must be closed_loop or open_loop; got 'both'"),
         ({"ridge": -1.0}, r"^ridge must be >= 0"),
         ({"restarts": 0}, r"^restarts must be a whole number from 1 to 1000"),
-        ({"seed": -1}, r"^seed must be a whole number >= 0"),
+        (
+            {"refine": False},
+            r"^orders are compared by their likelihood; without refinement pass an",
+        ),
+        ({"controls": U[:-1]}, r"^controls must have 80 rows, one for each round"),
+        ({"controls": changed(U, (3, 1), np.nan)}, r"^controls must be finite"),
+        (
+            {"controls": U[:, :1], "control_names": ["a", "b"]},
+            r"^control_names must name 1 columns",
+        ),
+        ({"controls": U[:, :1]}, r"^u\[0\], control 0 are collinear"),
+        ({"season": 4, "harmonics": 2}, r"^season must be more than twice harmonics"),
+        ({"trend": 1}, r"^trend must be True or False; got 1"),
+        ({"first_rounds": [0, 1]}, r"^first_rounds must hold a number for each of the 1 episodes"),
+        ({"groups": ["a", "b"]}, r"^groups must name the group of each of the 1 episodes"),
+        ({"signs": 2}, r"^signs must be 1, -1 or 0"),
+        ({"signs": [1, 1, 1]}, r"^signs must have shape"),
         ({"value": [1.0, 2.0]}, r"^value must have shape \(1,\)"),
     ],
 )
@@ -82,9 +98,7 @@ def test_bad_options_are_rejected(option, message):
 
 
 def test_channels_are_named():
-    with pytest.raises(
-        ValueError, match=r"^fb, bing of the actions are collinear: .*fb .*bing is constant"
-    ):
+    with pytest.raises(ValueError, match=r"^fb, bing are collinear: .*fb .*bing is constant"):
         dlb.identify(np.c_[U, 2 * U[:, 0]], Y, 2, channels=["fb", "google", "bing"])
     with pytest.raises(ValueError, match="channels must name 2 columns"):
         dlb.identify(U, Y, 2, channels=["fb"])

@@ -3,22 +3,14 @@
 import numpy as np
 import pytest
 
-import dlbjax as dlb
-from dlbjax.identification.data import Samples, read_samples
+from dlbjax.identification.data import Samples
 from dlbjax.identification.ho_kalman import largest_order
-from dlbjax.identification.order import Candidate, choose_order, compare_orders, default_lags
-from dlbjax.identification.regression import Method
-from tests.identification.worlds import logged, small
-
-HOW = Method(closed_loop=True, intercept=True, ridge=1e-8)
+from dlbjax.identification.order import choose_order, compare_orders, default_lags, free_parameters
+from dlbjax.identification.refine import Refined
 
 
 def of_length(T, d=3, m=1):
     return Samples(np.zeros((T, d)), np.zeros((T, m)), (T,))
-
-
-def table(*errors, held_out=10_000):
-    return [Candidate(i + 1, e, e, held_out) for i, e in enumerate(errors)]
 
 
 @pytest.mark.parametrize("order", [1, 3, 8])
@@ -36,51 +28,45 @@ def test_lags_grow_with_the_data_and_leave_five_rounds_a_coefficient():
         assert T - p >= 5 * (1 + 3 + 4 * p)
 
 
-def test_without_an_order_lags_allow_eight_where_the_data_do():
-    assert largest_order(default_lags(of_length(1000), None, True), 1, 4) > 8
+def test_without_an_order_lags_allow_four_where_the_data_do():
+    assert largest_order(default_lags(of_length(1000), None, True), 1, 4) > 4
     assert default_lags(of_length(60), None, True) < 5
 
 
-def test_the_smallest_order_that_is_nearly_best_is_chosen():
-    assert choose_order(table(0.5, 0.2, 0.1, 0.0995))[0] == 3
-    assert choose_order(table(0.5, 0.2, 0.1, 0.098))[0] == 4
-    assert choose_order(table(0.5, 0.2, 0.1, 0.098, held_out=100))[0] == 3
+def compared(*log_likelihoods, T=200):
+    """The orders compared where these are the maxima of the likelihood."""
+    asked = []
+
+    def maximised(order, size, smaller):
+        asked.append((order, size))
+        return Refined(None, None, None, log_likelihoods[order - 1], None)
+
+    table = compare_orders(of_length(T, d=2), maximised)
+    assert asked == [(n, 4) for n in range(1, len(table) + 1)]
+    return list(table)
 
 
-def test_where_none_is_good_at_both_the_product_decides():
-    rows = [
-        Candidate(1, 0.1, 0.5, 9999),
-        Candidate(2, 0.2, 0.2, 9999),
-        Candidate(3, 0.9, 0.1, 9999),
-    ]
-    assert choose_order(rows)[0] == 2
+def test_the_order_with_the_best_criterion_is_chosen():
+    """k = 5n + 4 parameters for d = 2, of which each costs 2·200/(200 − k − 1)."""
+    table = compared(-300.0, -280.0, -278.0, -277.0)
+    assert [row.parameters for row in table] == [9, 14, 19, 24]
+    np.testing.assert_allclose(table[1].aic, 560 + 28 * 200 / 185)
+    np.testing.assert_allclose(sum(row.weight for row in table), 1)
+    np.testing.assert_allclose(
+        table[2].weight / table[1].weight, np.exp(-(table[2].aic - table[1].aic) / 2)
+    )
+    order, reason = choose_order(table)
+    assert order == 2
+    assert reason.startswith(
+        "order 2 has the best of Akaike's criterion among 1 to 4 (weights 0.00"
+    )
 
 
-def test_the_reason_is_a_sentence_with_the_errors():
-    _, reason = choose_order(table(0.5, 0.125, 0.124))
-    assert reason.startswith("order 2 is the smallest of 1 to 3 whose errors on the last fifth")
-    assert "0.125 one step ahead" in reason
-    assert "within 1.0% of the best (0.124 and 0.124)" in reason
+def test_two_orders_in_a_row_that_are_not_better_end_the_comparison():
+    assert len(compared(-280.0, -280.0, -280.0, 0.0)) == 3
 
 
-def test_errors_are_those_of_predictions_on_the_last_fifth():
-    """With a strong system and little noise, order 2 leaves the noise and order 1 much more."""
-    samples = read_samples(*logged(small(), T=2000))
-    first, second, *_ = compare_orders(samples, 10, HOW)
-    spread = samples.rewards.std()
-    assert second.held_out == 400
-    np.testing.assert_allclose(second.one_step * spread, 0.037, atol=0.005)
-    assert second.one_step <= second.free_run < first.free_run / 3
-
-
-def test_an_unknown_end_leaves_nothing_to_compare_on():
-    actions, rewards = logged(small())
-    rewards[480:] = np.nan
-    with pytest.raises(ValueError, match=r"last fifth .* has no rewards; pass the order"):
-        dlb.identify(actions, rewards)
-
-
-def test_choosing_the_largest_order_compared_is_warned_of():
-    actions, rewards = logged(small(), T=60)
-    with pytest.warns(UserWarning, match="is the largest that was compared"):
-        dlb.identify(actions, rewards, lags=2, refine=False)
+def test_controls_and_starts_count_as_parameters():
+    plain = Samples(np.zeros((50, 2)), np.zeros((50, 1)), (50,))
+    more = Samples(np.zeros((50, 2)), np.zeros((50, 1)), (20, 30), np.zeros((50, 3)))
+    assert free_parameters(2, more) == free_parameters(2, plain) + 3 + 2

@@ -51,7 +51,7 @@ def test_a_realisation_keeps_its_response_in_the_free_parameters(seed):
 def test_every_value_of_the_parameters_is_a_stable_system(size):
     rng = np.random.default_rng(0)
     with jax.enable_x64(True):
-        at = jax.tree.map(jnp.asarray, Parameters.of(contraction(0)))
+        at = jax.tree.map(jnp.asarray, Parameters.of(contraction(0), 2))
         model = at._replace(M=jnp.asarray(size * rng.standard_normal((3, 3)))).model()
     assert np.abs(np.linalg.eigvals(model.A)).max() < 1
     assert np.linalg.eigvalsh(model.R).min() > 0
