@@ -34,6 +34,10 @@ class Log(NamedTuple):
       reward: name of the reward.
       last: date of the last round, if there are dates.
       step: time between two rounds, if there are dates.
+      controls: (T_i, q) columns of each episode that nobody chooses.
+      control_names: names of those columns.
+      first_rounds: number of the first round of each episode, counted from the first date of all.
+      groups: region of each episode, or None if there is no such column.
     """
 
     actions: list[np.ndarray]
@@ -42,6 +46,10 @@ class Log(NamedTuple):
     reward: str
     last: datetime | None = None
     step: timedelta | None = None
+    controls: list[np.ndarray] | None = None
+    control_names: tuple[str, ...] = ()
+    first_rounds: list[int] | None = None
+    groups: list[str] | None = None
 
     @property
     def spend(self) -> np.ndarray:
@@ -51,6 +59,7 @@ class Log(NamedTuple):
 
 def read_log(
     path: str | Path, actions: Sequence[str], reward: str, date: str | None = None, *,
+    controls: Sequence[str] = (), region: str | None = None,
     decimal: str | None = None, thousands: str | None = None,
 ) -> Log:  # fmt: skip
     r"""Read a CSV file with one row per round.
@@ -70,6 +79,8 @@ def read_log(
         the order of day and month follows from all of them. Where rounds are missing between two dates, a
         new episode begins, because the spend meanwhile is unknown. Without dates, rows must be in order
         and without gaps.
+      controls: columns that nobody chooses, such as prices or holidays.
+      region: column of names by which rows are split into episodes, one or more for each region.
       decimal: "." or ",", if it should not be inferred.
       thousands: sign between groups of three digits, if it should not be inferred.
 
@@ -83,10 +94,12 @@ def read_log(
     ([[2.0, 1.0], [0.0, 3.0]], [5.0, nan])
     """
     path = as_path("path", path)
-    names = [*strings("actions", actions), reward]
-    names = strings("reward and date", [*names, *([] if date is None else [date])])
+    spent, beside = strings("actions", actions), strings("controls", controls)
+    others = [name for name in (date, region) if name is not None]
+    names = strings("reward, date and region", [*spent, *beside, reward, *others])
+    asked = _Asked(len(spent), len(beside), date is not None, region is not None)
     try:
-        return _read(path, names, len(actions), date is not None, (decimal, thousands))
+        return _read(path, names, asked, (decimal, thousands))
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: must be UTF-8 text; byte {error.start} is not") from None
     except csv.Error as error:
@@ -96,22 +109,32 @@ def read_log(
         raise ValueError(text if text.startswith(str(path)) else f"{path}: {text}") from None
 
 
-def _read(path: Path, wanted: list[str], d: int, dated: bool, signs: Signs) -> Log:
-    """Read the columns: first `d` of actions, then the reward, then the date if there is one."""
+class _Asked(NamedTuple):
+    """How many columns are actions and controls, and whether there are dates and regions."""
+
+    d: int
+    q: int
+    dated: bool
+    regional: bool
+
+
+def _read(path: Path, wanted: list[str], asked: _Asked, signs: Signs) -> Log:
+    """Read the columns: actions, controls, the reward, then the date and the region if there are any."""
     for name in wanted:
         if wanted.count(name) > 1:
             raise ValueError(f"column {name!r:.60} is asked for twice; name each column once")
+    d, width = asked.d, asked.d + asked.q + 1
     if d == 0:
         raise ValueError("name at least one column of actions")
     # Twice through the file: what a number means may follow from the last row.
     with _table(path, wanted) as (rows, delimiter):
-        cells = (cell for _, row in rows for cell in row[: d + 1])
+        cells = (cell for _, row in rows for cell in row[:width])
         parse = number_reader(cells, delimiter, *signs)
-    lines, numbers, days = [], array("d"), []
+    lines, numbers, days, regions = [], array("d"), [], []
     with _table(path, wanted) as (rows, _):
         for line, row in rows:
             lines.append(line)
-            for name, cell in zip(wanted[: d + 1], row, strict=False):
+            for name, cell in zip(wanted[:width], row, strict=False):
                 try:
                     numbers.append(parse(cell))
                 except ValueError as error:
@@ -119,24 +142,66 @@ def _read(path: Path, wanted: list[str], d: int, dated: bool, signs: Signs) -> L
                         numbers.append(math.nan)
                         continue
                     raise ValueError(f"line {line}: {name} {error}") from None
-            days += row[d + 1 :]
+            days += row[width : width + asked.dated]
+            regions += row[width + asked.dated :]
     if not lines:
         raise ValueError("there are no rows below the column names; write one row per round")
-    table = np.array(numbers).reshape(len(lines), d + 1)
-    spent, earned = table[:, :d], table[:, d]
-    if np.isnan(spent).any():
-        row, column = np.argwhere(np.isnan(spent))[0]
-        raise ValueError(
-            f"line {lines[row]}: {wanted[column]} is empty; write 0 where nothing was spent"
+    table = np.array(numbers).reshape(len(lines), width)
+    known = table[:, :-1]
+    if np.isnan(known).any():
+        row, column = np.argwhere(np.isnan(known))[0]
+        what = (
+            "write 0 where nothing was spent"
+            if column < d
+            else "fill it in, or leave the column out"
         )
-    actions, reward = tuple(wanted[:d]), wanted[d]
-    if not dated:
-        return Log([spent], [earned], actions, reward)
-    dates = read_dates(wanted[-1], days, lines)
-    order = sorted(range(len(dates)), key=dates.__getitem__)
-    dates, spent, earned = [dates[i] for i in order], spent[order], earned[order]
-    step, starts = _episodes(dates)
-    return Log(np.split(spent, starts), np.split(earned, starts), actions, reward, dates[-1], step)
+        raise ValueError(f"line {lines[row]}: {wanted[column]} is empty; {what}")
+    dates = read_dates(wanted[width], days, lines) if asked.dated else None
+    pieces = _pieces(regions or [""] * len(lines), dates)
+    step = pieces[0].step
+    origin = None if dates is None else min(dates)
+    return Log(
+        actions=[table[piece.rows, :d] for piece in pieces],
+        rewards=[table[piece.rows, -1] for piece in pieces],
+        channels=tuple(wanted[:d]),
+        reward=wanted[width - 1],
+        last=None if dates is None else max(dates),
+        step=step,
+        controls=[table[piece.rows, d:-1] for piece in pieces] if asked.q else None,
+        control_names=tuple(wanted[d : width - 1]),
+        first_rounds=[_round_of(piece, dates, origin, step) for piece in pieces],
+        groups=[piece.region for piece in pieces] if asked.regional else None,
+    )
+
+
+class _Piece(NamedTuple):
+    """Rows of one episode in order, their region, and the usual time between rounds."""
+
+    rows: np.ndarray
+    region: str
+    step: timedelta | None
+
+
+def _pieces(regions: list[str], dates: list[datetime] | None) -> list[_Piece]:
+    """The episodes: the rows of each region by date, cut at gaps."""
+    pieces = []
+    for region in dict.fromkeys(regions):
+        rows = [i for i, name in enumerate(regions) if name == region]
+        if dates is None:
+            pieces.append(_Piece(np.array(rows), region, None))
+            continue
+        rows.sort(key=dates.__getitem__)
+        step, starts = _episodes([dates[i] for i in rows])
+        pieces += [_Piece(part, region, step) for part in np.split(np.array(rows), starts)]
+    return pieces
+
+
+def _round_of(
+    piece: _Piece, dates: list[datetime] | None, origin: datetime | None, step: timedelta | None
+) -> int:
+    if dates is None or origin is None or step is None:
+        return 0
+    return round((dates[piece.rows[0]] - origin) / step)
 
 
 @contextmanager

@@ -11,72 +11,91 @@ from matplotlib.figure import Figure
 from dlbjax.campaign import pictures
 from dlbjax.campaign.choice import Choice
 from dlbjax.campaign.model import Model
-from dlbjax.results.result import Results
+from dlbjax.campaign.readable import amount, date_ahead, span
+
+_SURE = 1.96  # standard errors to either side of a 95 % interval
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 62em; margin: 2em auto; padding: 0 1em; }
-img { max-width: 100%; } table { border-collapse: collapse; }
+img { max-width: 100%; } table { border-collapse: collapse; margin: 1em 0; }
 td, th { padding: 0.2em 0.8em; border-bottom: 1px solid #ccc; text-align: right; }
 td:first-child, th:first-child { text-align: left; } .note { color: #555; }
 """
 
 
-def report(model: Model, choice: Choice, rehearsal: Results) -> str:
+def report(model: Model, choice: Choice) -> str:
     """The page as text, without other files or scripts."""
-    best = choice.options[0]
-    horizon = len(choice.plan)
+    best, now = choice.options[0], choice.current
+    horizon, unit = len(choice.plan), span(model.fit.get("step_days"))
     drawn = replace(  # matplotlib reads text between two dollars as a formula
         model, channels=tuple(map(_literal, model.channels)), reward=_literal(model.reward)
     )
     figures = [
+        pictures.history(drawn),
         pictures.effects(drawn),
         pictures.options(drawn, choice),
         pictures.outlook(drawn, choice),
-        rehearsal.plot(title="Learning from scratch on the fitted system").figure,
     ]
-    effects, options, outlook, regret = map(_picture, figures)  # type: ignore[arg-type]
+    history, effects, options, outlook = map(_picture, figures)
     reward = html.escape(model.reward)
     spend = _rows(
-        ["channel", "spend per round", "now, on average"],
+        ["channel", "recommended", "now", f"{model.reward} per unit spent, in all"],
         [
-            [name, f"{share:,.4g}", f"{now:,.4g}"]
-            for name, share, now in zip(
-                model.channels, best.allocation, _mean_spend(model), strict=True
+            [name, amount(share), amount(old), f"{amount(h)} ± {amount(_SURE * std, 2)}"]
+            for name, share, old, h, std in zip(
+                model.channels, best.allocation, now.allocation, model.h,
+                model.h_covariance.diagonal() ** 0.5, strict=True,
             )
         ],
+    )  # fmt: skip
+    dates = model.fit.get("last_round"), model.fit.get("step_days")
+    first, last = date_ahead(*dates, 1), date_ahead(*dates, horizon)
+    sums = _rows(
+        [f"the next {horizon} {unit}s, {first} to {last}", model.reward],
+        [
+            ["the plan below", amount(choice.plan_reward, 4)],
+            ["the recommended allocation throughout", amount(choice.constant_reward, 4)],
+            ["as now", amount(choice.current_reward, 4)],
+            ["spending nothing", amount(choice.baseline_reward, 4)],
+        ],
     )
-    gain = choice.plan_reward - choice.constant_reward
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>Where to spend: {reward}</title>
-<style>{_STYLE}</style></head><body>
+<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>
 <h1>Where to spend for {reward}</h1>
-<p>Spend as follows, every round. Once effects have settled this is expected to bring
-<b>{best.reward:,.4g} ± {1.96 * best.std:,.2g}</b> {reward} per round (95 % interval of the mean), of which
-{model.baseline:,.4g} come without any spend. The probability that this is the best split of the budget,
-given the data, is <b>{best.probability:.0%}</b>.</p>
+<p>The current allocation brings <b>{amount(now.reward)}</b> {reward} per {unit} once settled, of which
+{amount(model.baseline)} come without any spend. The recommended one brings <b>{amount(best.reward)}</b>:
+<b>{_signed(best.gain)}</b> per {unit}, with a 95 % interval from
+{_signed(best.gain - _SURE * best.gain_std)} to {_signed(best.gain + _SURE * best.gain_std)}. It is better
+than the current one with probability <b>{best.better:.0%}</b>, and among the allocations considered the best,
+or within a hundredth of it, with
+{best.probability:.0%}.</p>
 {spend}
+{_warnings([*choice.warnings, *(model.fit.get("warnings") or [])])}
+<h2>What the model makes of the past</h2>
+{history}
 <h2>What each channel does</h2>
-<p>Some of the effect comes at once, some in the rounds after: a channel may be worth more, or less, than it
-seems on the day.</p>
+<p>Some of the effect comes at once, some in the {unit}s after: a channel may be worth more, or less, than it
+seems at first.</p>
 {effects}
 <h2>The alternatives</h2>
 {options}
-<h2>The next {horizon} rounds</h2>
-<p>Past spend still has delayed effects. If the campaign ends after {horizon} rounds, the plan on the left
-brings {choice.plan_reward:,.5g} {reward} in all, {gain:,.3g} more than the constant split above
-({choice.constant_reward:,.5g}): towards the end it moves to what pays at once. Spending nothing would bring
-{choice.baseline_reward:,.5g}.</p>
+<h2>The next {horizon} {unit}s</h2>
+<p>Past spend still has delayed effects. If nothing after them counts, the plan moves towards the end to what
+pays at once.</p>
+{sums}
 {outlook}
-<h2>If one had to learn it</h2>
-<p>What learning algorithms that start without data lose in {reward}, in all, on the fitted system.</p>
-{regret}
 <h2>How far to trust this</h2>
 {_quality(model)}
-<p class="note">The intervals reflect the noise in the data, provided that the model is of the right kind:
-effects in proportion to spend, that fade at steady rates. Spend outside the range of the data was not
-considered. Made by dlbjax {html.escape(str(model.fit.get("dlbjax", "")))}.</p>
+<p class="note">The intervals reflect the noise in the data and the choice of the model's order, provided that
+the model is of the right kind: effects in proportion to spend, that fade at steady rates. Made by dlbjax
+{html.escape(str(model.fit.get("dlbjax", "")))}.</p>
 </body></html>
 """
+
+
+def _signed(value: float) -> str:
+    return ("+" if value > 0 else "") + amount(value)
 
 
 def _literal(name: str) -> str:
@@ -86,22 +105,28 @@ def _literal(name: str) -> str:
 def _quality(model: Model) -> str:
     found = model.fit.get("report") or {}
     words = {
-        "samples": "rounds in the data",
-        "missing": "of them without a reward",
-        "r2_one_step": "share of the ups and downs explained, one round ahead",
-        "r2_free_run": "share explained by the spend alone",
-        "rho": "share of the effect carried over to the next round, at most",
+        "samples": ("rounds in the data", "{:.0f}"),
+        "missing": ("of them without a reward", "{:.0f}"),
+        "r2_one_step": ("share of the ups and downs explained, one round ahead", "{:.0%}"),
+        "r2_free_run": ("share explained without looking at earlier rewards", "{:.0%}"),
+        "rho": ("share of the slowest effect carried over to the next round", "{:.0%}"),
     }
     rows = [
-        [text, f"{found[key]:.4g}"] for key, text in words.items() if found.get(key) is not None
+        [text, form.format(found[key])]
+        for key, (text, form) in words.items()
+        if found.get(key) is not None
     ]
-    warnings = "".join(f"<li>{html.escape(str(w))}</li>" for w in model.fit.get("warnings") or [])
-    listed = f"<p>Beware:</p><ul>{warnings}</ul>" if warnings else ""
-    return _rows(["", ""], rows) + listed
+    effects = [
+        [name, f"{amount(effect)} ± {amount(_SURE * std, 2)}"]
+        for name, effect, std in zip(*model.controls[:3], strict=True)
+    ]
+    heads = ["what nobody chooses", f"{model.reward} per unit"]
+    return _rows(["", ""], rows) + (_rows(heads, effects) if effects else "")
 
 
-def _mean_spend(model: Model) -> list[float]:
-    return model.fit.get("mean_spend") or [float("nan")] * len(model.channels)
+def _warnings(texts: list[str]) -> str:
+    listed = "".join(f"<li>{html.escape(str(text))}</li>" for text in texts)
+    return f"<p><b>Beware:</b></p><ul>{listed}</ul>" if listed else ""
 
 
 def _rows(header: list[str], rows: list[list[str]]) -> str:

@@ -5,7 +5,7 @@ import warnings
 from pathlib import Path
 
 from dlbjax.campaign import Model, read_log
-from dlbjax.cli.arguments import Commands, check_writable, numbers, order
+from dlbjax.cli.arguments import Commands, check_writable, count, numbers, order
 from dlbjax.common.hints import printable
 from dlbjax.identification import identify
 
@@ -16,6 +16,8 @@ default each channel from 0 to its maximum in the log, and all together the log'
 
 examples:
   dlbjax fit spend.csv --actions fb,google,bing --reward conversions --date day --out model.json
+  dlbjax fit spend.csv --actions fb,google --reward sales --controls price --trend --season 52 --signs 1 \
+    --out model.json
   dlbjax fit spend.csv --actions fb,google --reward sales --budget 1500 --high 1000,800 --out model.json
 then:
   dlbjax plan model.json --horizon 30 --report plan.html
@@ -47,6 +49,21 @@ def add_to(commands: Commands) -> None:
         "--thousands", metavar="SIGN", help="sign between thousands (default: as the numbers show)"
     )
     parser.add_argument(
+        "--controls", metavar="COLUMN,…", help="columns that nobody chooses: prices, holidays"
+    )
+    parser.add_argument("--trend", action="store_true", help="fit a linear trend")
+    parser.add_argument("--season", type=float, metavar="ROUNDS", help="fit a season: 52 for weeks")
+    parser.add_argument(
+        "--harmonics", type=count, default=2, help="sines and cosines of the season (default 2)"
+    )
+    parser.add_argument(
+        "--region", metavar="COLUMN", help="column of regions, each with a baseline of its own"
+    )
+    parser.add_argument(
+        "--signs", type=numbers,
+        help="1, -1 or 0 for each channel, or one for all: possible signs of effects, to warn of others",
+    )  # fmt: skip
+    parser.add_argument(
         "--order", type=order, default="auto", help="number of hidden states (default auto)"
     )
     parser.add_argument("--budget", type=float, help="maximum total per round")
@@ -72,11 +89,18 @@ def _run(args: argparse.Namespace) -> int:
             columns,
             args.reward,
             args.date,
+            controls=[name.strip() for name in (args.controls or "").split(",") if name],
+            region=args.region,
             decimal=args.decimal,
             thousands=args.thousands,
         )
         try:
-            fit = identify(log.actions, log.rewards, args.order, channels=columns)
+            fit = identify(
+                log.actions, log.rewards, args.order, controls=log.controls, trend=args.trend,
+                season=args.season, harmonics=args.harmonics, first_rounds=log.first_rounds,
+                groups=log.groups, signs=args.signs, channels=columns,
+                control_names=log.control_names or None,
+            )  # fmt: skip
         except ValueError as error:
             raise ValueError(f"{args.data}: {error}") from error
     model = Model.of(fit, log, low=args.low, high=args.high, total=args.budget)

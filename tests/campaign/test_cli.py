@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dlbjax as dlb
-from dlbjax.campaign import choose, read_model
+from dlbjax.campaign import choose, read_log, read_model
 from dlbjax.cli import main
 from tests.campaign.models import model
 
@@ -54,12 +54,14 @@ def test_from_a_table_to_a_decision(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "best plan over 4 rounds" in printed
     assert (tmp_path / "plan.html").read_text().startswith("<!DOCTYPE html>")
-    assert main([*arguments, "--json", "--budget", "50"]) == 0
+    assert "better than now with" in printed
+    assert main([*arguments, "--json", "--budget", "50", "--corners"]) == 0
     answer = json.loads(capsys.readouterr().out)
-    best = choose(found, 4, 50.0)
+    best = choose(found, 4, 50.0, nearby=None)
     assert answer["allocations"][0]["allocation"] == best.options[0].allocation.tolist() == [0, 50]
     assert answer["plan"] == best.plan.tolist()
     assert answer["plan_reward"] == best.plan_reward
+    assert answer["current"]["allocation"] == pytest.approx([50, 50], abs=5)
     assert set(answer["lost_by_learning"]) == {"DynLin-UCB tight", "DynLin-UCB", "Lin-UCB"}
     assert min(answer["lost_by_learning"].values()) > 0
 
@@ -129,3 +131,41 @@ def test_plan_rejects_bad_arguments_in_one_line(arguments, says, capsys):
     assert code == 2
     assert says in printed.err
     assert printed.err.count("\n") == 1
+
+
+def test_controls_season_and_regions_are_read(capsys):
+    """Two regions of 60 days, with a price and a weekly season."""
+    rng = np.random.default_rng(0)
+    lines = ["day;land;fb;price;sales"]
+    for t in range(60):
+        for land, level in (("north", 5.0), ("south", 9.0)):
+            fb, price = rng.uniform(0, 10), rng.uniform(1, 2)
+            sales = level + 0.5 * fb - 2 * price + np.sin(2 * np.pi * t / 7) + 0.05 * rng.normal()
+            day = np.datetime64("2026-01-01") + np.timedelta64(t, "D")
+            lines.append(f"{day};{land};{fb:.3f};{price:.3f};{sales:.4f}")
+    Path("land.csv").write_text("\n".join(lines) + "\n")
+    log = read_log("land.csv", ["fb"], "sales", "day", controls=["price"], region="land")
+    assert (log.groups, log.first_rounds) == (["north", "south"], [0, 0])
+    arguments = ["--controls", "price", "--region", "land", "--season", "7", "--harmonics", "1"]
+    names = ["--actions", "fb", "--reward", "sales", "--date", "day", "--out", "model.json"]
+    assert main(["fit", "land.csv", *names, *arguments, "--order", "1", "--signs", "-1"]) == 0
+    assert "the effect of fb is" in capsys.readouterr().out
+    found = read_model("model.json")
+    effects = dict(zip(found.controls.names, found.controls.effects, strict=True))
+    assert effects["price"] == pytest.approx(-2, abs=0.1)
+    assert effects["season sin 1"] == pytest.approx(1, abs=0.1)
+    assert effects["baseline of north"] == pytest.approx(-4, abs=0.1)
+    assert found.h[0] == pytest.approx(0.5, abs=0.05)
+    assert found.current == pytest.approx([log.spend.mean()])
+
+
+def test_a_failed_rehearsal_does_not_cost_the_plan(capsys, monkeypatch):
+    def fails(*arguments):
+        raise ValueError("no")
+
+    monkeypatch.setattr("dlbjax.cli.plan.rehearse", fails)
+    model().save("model.json")
+    assert main(["plan", "model.json", "--horizon", "3", "--low", "0.5", "--change", "0.1"]) == 0
+    printed = capsys.readouterr()
+    assert "best plan over 3 rounds" in printed.out
+    assert printed.err == "no rehearsal: no\n"

@@ -18,7 +18,11 @@ def test_what_is_written_is_read_back(tmp_path):
         np.testing.assert_array_equal(getattr(again, name), getattr(one, name))
     for name in ("A", "B", "omega", "theta", "state_noise", "reward_noise", "x1"):
         np.testing.assert_array_equal(getattr(again.system, name), getattr(SYSTEM, name))
-    for name in ("total", "channels", "reward", "baseline", "fit"):
+    for part, given in zip(again.controls, one.controls, strict=True):
+        np.testing.assert_array_equal(part, given)
+    for part, given in zip(again.history, one.history, strict=True):
+        np.testing.assert_array_equal(part, given)
+    for name in ("total", "channels", "reward", "baseline", "sigma", "fit"):
         assert getattr(again, name) == getattr(one, name)
 
 
@@ -72,6 +76,17 @@ def changed(path, change):
         (lambda c: c["fit"].update(warnings=5), "fit.warnings must be a list"),
         (lambda c: c["fit"].update(mean_spend=[1]), "fit.mean_spend must have shape"),
         (lambda c: c["fit"].update(mean_spend=["1", "2", "3"]), "fit.mean_spend must hold"),
+        (lambda c: c["fit"].pop("mean_spend"), "fit lacks mean_spend"),
+        (lambda c: c["fit"].update(sigma=-1.0), "fit.sigma must be >= 0"),
+        (lambda c: c["fit"].update(controls=[]), "fit.controls must hold names"),
+        (
+            lambda c: c["fit"]["controls"].update(names=["a"]),
+            "fit.controls.effects must have shape",
+        ),
+        (lambda c: c["fit"]["controls"].update(names=list("abcd")), "those of the calendar first"),
+        (lambda c: c["fit"].update(history=7), "fit.history must hold spend, rewards"),
+        (lambda c: c["fit"]["history"].update(level=[1.0]), "fit.history.level must have shape"),
+        (lambda c: c["fit"].update(step_days="x"), "fit.step_days must hold real numbers"),
         (lambda c: c["fit"].update(baseline="7"), "fit.baseline must hold real numbers"),
         (lambda c: c["system"].update(A=[[2.0]]), "must"),
         (lambda c: c["actions"].pop("total"), "lacks the key 'total'"),
