@@ -41,7 +41,8 @@ MATRIX, VECTOR = jnp.eye(3), jnp.ones(3)
 @cache
 def table():
     """A file of spend and rewards."""
-    rows = RNG.uniform(size=(120, 3)).round(3)
+    spend = RNG.uniform(size=(120, 2)).round(3)
+    rows = np.c_[spend, (spend.sum(axis=1) + 0.1 * RNG.normal(size=120)).round(3)]
     lines = ["a,b,y", *(",".join(map(str, row)) for row in rows.tolist())]
     (FOLDER / "log.csv").write_text("\n".join(lines))
     return FOLDER / "log.csv"
@@ -49,7 +50,8 @@ def table():
 
 @cache
 def fit():
-    return dlb.identify(RNG.uniform(size=(60, 2)), RNG.normal(size=60), order=1)
+    actions = RNG.uniform(size=(60, 2))
+    return dlb.identify(actions, actions.sum(axis=1) + 0.1 * RNG.normal(size=60), order=1)
 
 
 @cache

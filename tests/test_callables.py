@@ -25,10 +25,10 @@ def check(report):
 
 @pytest.mark.slow
 def test_wrong_arguments_are_rejected_clearly():
-    """A sixth of the functions, and of the wrong values."""
-    (report,) = reports(6, 10, [0])
+    """A twelfth of the functions, with few of the wrong values."""
+    (report,) = reports(12, 6, [0])
     check(report)
-    assert report["calls"] > 100
+    assert report["calls"] > 30
 
 
 @pytest.mark.evidence

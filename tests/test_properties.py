@@ -75,7 +75,7 @@ MAKERS = {
     **{name: (make, {p.name: p.default for p in inspect.signature(make).parameters.values()
                      if p.name not in ("epochs", "beta", "name")}
                | {"bounds": BOUNDS, "problem": PROBLEM, "action": [0.0, 0.0, 0.0],
-                  "order": 1, "m": 1.0, "sigma": 0.1})
+                  "order": 1, "m": 1.0, "sigma": 0.1, "lags": 1})
        for name, make in POLICIES.items()},
     "simulate": (dlb.simulate, SIMULATE),
     "sweep": (dlb.sweep, SWEEP),
@@ -234,9 +234,15 @@ def test_a_system_gives_numbers_or_is_refused(data):
         values = actions.vertices @ steady_reward(model_of(problem))
     scale = np.abs(problem.values).max()
     assert np.isfinite(problem.h).all()
-    np.testing.assert_allclose(problem.values, values, rtol=1e-6, atol=1e-6 * scale)
-    assert problem.optimal_value >= problem.values.max() - 1e-12 * scale
-    assert problem.gaps.min() >= -1e-12 * scale
+    # What a solver with pivots may lose where entries of ω are 10⁷⁵ apart.
+    with np.errstate(all="ignore"):
+        settled = np.linalg.inv(np.eye(n) - problem.system.A)
+        sizes = [np.abs(x).max() for x in (problem.system.omega, settled, problem.system.B)]
+        lost = min(1e-12 * np.prod(sizes) * np.abs(actions.vertices).max(), 1e300)
+    if np.isfinite(values).all():  # the oracle may overflow on its way
+        np.testing.assert_allclose(problem.values, values, rtol=1e-6, atol=1e-6 * scale + lost)
+    assert problem.optimal_value >= problem.values.max() - 2e-12 * scale  # ties are within 1e-12
+    assert problem.gaps.min() >= -2e-12 * scale
     rho_bar = data.draw(st.sampled_from([None, 0.0, 0.3, 0.9999]))
     reasons = r"tightest bounds must be finite|powers of A outgrow"
     bounds = made(reasons, lambda: dlb.Bounds.of(problem, rho_bar))
@@ -366,6 +372,9 @@ def test_regret_on_other_shapes(name, actions, data):
 HARD = ["dynlin_ucb", "dynlin_ucb_tight", "lin_ucb", "d_lin_ucb", "exp3", "ucb1", "ar2", "myopic"]
 
 
+RUNS_OR = "overflow|stable|must be finite|powers of A outgrow|cannot be run|lam must be at least"
+
+
 @examples(350)
 @given(st.data())
 def test_extreme_numbers_give_finite_regret_or_are_refused(data):
@@ -385,7 +394,7 @@ def test_extreme_numbers_give_finite_regret_or_are_refused(data):
         return problem, run(problem, policy_for(name, problem, rho_bar, **hyper), 50, 3)
 
     try:
-        both = made("overflow|stable|must be finite|powers of A outgrow|cannot be run", result_of)
+        both = made(RUNS_OR, result_of)
     except FloatingPointError as error:
         both, message = None, str(error)
         found = re.search(r"seed [012] by round \d+\b", message)

@@ -14,8 +14,12 @@ from dlbjax.model.problem import Problem
 from dlbjax.model.problems import real_world, synthetic
 from dlbjax.policies.base import Policy, PolicyGrid
 
+# All but those that start from a fit, which a line of text cannot hold.
 POLICIES: Mapping[str, Callable[..., Policy | PolicyGrid]] = {
-    name: make for name in policies.__all__ if inspect.isfunction(make := getattr(policies, name))
+    name: make
+    for name in policies.__all__
+    if inspect.isfunction(make := getattr(policies, name))
+    and "prior" not in inspect.signature(make).parameters
 }
 PROBLEMS: Mapping[str, Callable[..., Problem]] = {
     make.__name__: make for make in (synthetic, real_world)

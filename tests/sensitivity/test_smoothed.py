@@ -91,7 +91,7 @@ def test_the_standard_error_is_that_of_repetitions(at, value, width):
     [
         ({"width": 0.0}, "width must be a number above 0"),
         ({"width": [0.1, 0.1, 0.1]}, "one for each of 2 parameters"),
-        ({"directions": 2}, "directions must be a whole number >= 3"),
+        ({"directions": 2}, "directions must be a whole number from 3"),
         ({"seeds": 1}, "seeds must be a whole number >= 2"),
         ({"seeds": [7]}, "seeds must hold at least two"),
         ({"at": lambda x: (PROBLEM, dlb.dynlin_ucb(dlb.Bounds.of(PROBLEM, abs(x[1]) / 9)))},

@@ -81,7 +81,7 @@ def test_validation_says_when_the_gain_does_not_carry_over():
         ({"rho_bar": 0.0}, "rho_bar must not be below a spectral radius"),
         ({"rho_bar": 1.0}, "rho_bar must be >= 0.0 and < 1.0"),
         ({"extra": ()}, "extra must hold at least one"),
-        ({"steps": 0}, "steps must be a whole number >= 1"),
+        ({"steps": 0}, "steps must be a whole number from 1"),
         ({"learning_rate": 0.0}, "learning_rate must be > 0.0"),
     ],
 )

@@ -157,7 +157,7 @@ def test_lower_bound_and_its_conditions():
         (lambda: dlb.theory.regret_difference(None), "bounds must be"),
         (lambda: dlb.theory.constant_gap(BOUNDS, 0), "horizon must be >= 1"),
         (lambda: dlb.theory.lower_bound(0, 0.5, 10), "d must be"),
-        (lambda: dlb.theory.lower_bound(2, 0.0, 10), "rho must be > 0"),
+        (lambda: dlb.theory.lower_bound(2, 0.0, 10), "rho must be >= 1e-100"),
         (lambda: dlb.theory.offline_regret_bound(None, 1.0, 0.1, 3, 10), "bounds must be"),
     ],
 )
