@@ -52,7 +52,7 @@ def test_reproduce_writes_results_figures_and_tables(tmp_path, capsys):
     assert capsys.readouterr().out.splitlines() == [str(out / name) for name in names]
 
 
-@pytest.mark.slow
+@pytest.mark.evidence
 def test_reproduce_makes_everything_and_reuses_it(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(family, "SHAPES", ((3, 3),))  # for which all is compiled already
