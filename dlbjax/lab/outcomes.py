@@ -181,9 +181,10 @@ def _simulate(
 def _shares(actions: np.ndarray, rounds: np.ndarray, K: int) -> np.ndarray:
     """(K, C) of actions (runs, T); a row without any vertex, −1, counts for none."""
     cells = np.repeat(np.arange(len(rounds)), np.diff(np.r_[0, rounds])) * (K + 1) + 1
-    counts = sum(np.bincount(cells + played, minlength=len(rounds) * (K + 1)) for played in actions)
-    counts = np.reshape(counts, (len(rounds), K + 1))
-    return (counts / counts.sum(axis=1, keepdims=True))[:, 1:].T
+    size = len(rounds) * (K + 1)
+    counts = np.sum([np.bincount(cells + played, minlength=size) for played in actions], axis=0)
+    table = counts.reshape(len(rounds), K + 1)
+    return (table / table.sum(axis=1, keepdims=True))[:, 1:].T
 
 
 def _shadow(problem: Problem, actions: np.ndarray) -> np.ndarray:
