@@ -568,7 +568,7 @@ class _Speller:
 
     def scan(self, equation: Any, inputs: list[Any]) -> list[Any] | None:
         p = equation.params
-        if p["length"] > _LOOP:
+        if p["length"] > _LOOP or "num_consts" not in p:  # JAX 0.12 says otherwise what is carried
             return None
         consts, carried = p["num_consts"], p["num_consts"] + p["num_carry"]
         fixed, carry, rows = inputs[:consts], inputs[consts:carried], inputs[carried:]
