@@ -11,7 +11,7 @@ _BLOCK = 256  # seeds in a chunk, if they fit
 _LONG = 2**31  # rounds of all runs in a chunk, for which fewer seeds make a chunk
 _FEWEST = 32
 _MOST_RUNS = 8192  # in a batch
-_SHARE = 2**28  # rounds of all runs in a batch for one of several workers: some seconds
+_SHARE = 2**27  # rounds of all runs in a batch for one of several workers: about a second or more
 _COPIES = 8  # of a run's reports that exist at a time: on the device, in the result, in the chunk…
 _MEMORY = 2**30  # bytes for them
 

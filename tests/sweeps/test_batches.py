@@ -53,6 +53,7 @@ def test_sizes_follow_memory_and_time():
     assert block_size(settings(10**8)) == 32
     assert block_size(settings(rounds=range(1, 10**6 + 1))) == 5
     assert batch_size(settings(), shared=False) == 8192
-    assert batch_size(settings(), shared=True) == 268
+    assert batch_size(settings(), shared=True) == 256
+    assert batch_size(settings(10**5), shared=True) == 1342
     assert batch_size(settings(10**8), shared=True) == 32
     assert batch_size(settings(100), shared=True) == 8192
