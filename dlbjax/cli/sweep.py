@@ -1,8 +1,7 @@
 """`dlbjax sweep`: run policies on problems into a store."""
 
 import argparse
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -76,24 +75,16 @@ def _sweep(args: argparse.Namespace) -> int:
     return 0
 
 
-@contextmanager
-def _executor(args: argparse.Namespace) -> Iterator[Any]:
+def _executor(args: argparse.Namespace) -> AbstractContextManager[Any]:
     """A client of the cluster that was asked for, None for this process."""
     if args.cluster is None and args.workers is None:
-        yield None
-        return
-    dask = optional("distributed", "sweeps")
+        return nullcontext()
+    client = optional("distributed", "sweeps").Client
     if args.cluster is not None:
-        with dask.Client(args.cluster) as client:
-            yield client
-        return
-    with (
-        dask.LocalCluster(
-            n_workers=args.workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
-        ) as cluster,
-        dask.Client(cluster) as client,
-    ):
-        yield client
+        return client(args.cluster)
+    return client(
+        n_workers=args.workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
+    )
 
 
 def _print(store: dlbjax.Store) -> None:

@@ -17,16 +17,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dlbjax.common.arrays import short
 from dlbjax.common.digest import digest_text
+from dlbjax.common.hints import optional
+from dlbjax.engine.identity import versions
 from dlbjax.results.result import REGRETS
 
 ARRAYS = tuple(f"{kind}_regret" for kind in REGRETS)
 RESERVED = ("problem", "policy", "seed", "round", "complete", *ARRAYS)
 ROOT = "zarr.json"
-FORMAT = 2
+FORMAT = 3
 _SEEDS = 2**16  # in a chunk of the coordinate
-_GROUP = {"zarr_format": 3, "node_type": "group"}
 _LONGEST = 200  # bytes of a label
+_TYPES = {"f": "float64", "i": "int64", "u": "int64", "b": "bool", "U": "str"}
+# What is missing reads as something that is no seed and no regret.
+_FILLS: dict[str, Any] = {"float64": np.nan, "int64": -1, "bool": False, "str": ""}
 
 Documents = dict[str, dict[str, Any]]  # by the path of the array or group
 
@@ -36,7 +41,6 @@ class Series(NamedTuple):
 
     problem: str  # label
     policy: str  # label
-    axes: dict[str, np.ndarray]  # numbers that vary, and their values
     config: dict[str, Any]  # what made it
     identity: dict[str, Any]  # what its numbers depend on, except for the seeds
     reports: int  # number of reporting rounds
@@ -59,9 +63,14 @@ class Series(NamedTuple):
         return self.identity["horizon"]
 
     @property
+    def axes(self) -> dict[str, np.ndarray]:
+        """Numbers that vary, and their values."""
+        return {name: np.array(values, kind) for name, kind, values in self.identity["axes"]}
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Of the grid."""
-        return tuple(len(values) for values in self.axes.values())
+        return tuple(len(values) for *_, values in self.identity["axes"])
 
     @property
     def points(self) -> int:
@@ -73,104 +82,94 @@ class Series(NamedTuple):
         place = [*np.unravel_index(point, self.shape), block] + [0] * (array != "complete")
         return "/".join([self.path, array, "c", *map(str, place)])
 
-    def documents(self) -> Documents:
-        """Of the group and its arrays."""
-        ones, dims = (1,) * len(self.axes), (*self.axes, "seed", "round")
-        sizes, chunks = (*self.shape, self.seeds, self.reports), (*ones, self.block, self.reports)
-        made = {name: _array(sizes, chunks, "float64", dims, packed=True) for name in ARRAYS}
-        made["complete"] = _array(sizes[:-1], chunks[:-1], "bool", dims[:-1])
-        made["seed"] = _array((self.seeds,), (_SEEDS,), "int64", ("seed",))
-        made["round"] = _array((self.reports,), (self.reports,), "int64", ("round",))
-        for name, values in self.axes.items():
-            kind = _TYPES[values.dtype.kind]
-            made[name] = _array(values.shape, values.shape, kind, (name,))
-        about = {name: getattr(self, name) for name in ("problem", "policy", "config", "identity")}
-        group = _GROUP | {"attributes": about}
-        documents = {self.path: group} | {f"{self.path}/{name}": d for name, d in made.items()}
-        group["attributes"] = about | {"digest": digest_of(documents)}
-        return documents
+    def files(self, **coordinates: np.ndarray) -> dict[str, bytes]:
+        """Content by path of all that the driver writes: documents, coordinates, the group above.
+
+        The document of its own group is the last, so that it is there only if all others are.
+        """
+        zarr, about = optional("zarr", "sweeps"), self._asdict()
+        made: dict[str, Any] = {}
+        group = zarr.create_group(
+            zarr.storage.MemoryStore(made), path=self.path,
+            attributes=about | {"digest": digest_of(about)},
+        )  # fmt: skip
+        crc = zarr.codecs.Crc32cCodec()
+        blosc = zarr.codecs.BloscCodec(cname="zstd", clevel=1, shuffle="shuffle", typesize=8)
+        runs = {name: (size, 1) for name, size in zip(self.axes, self.shape, strict=True)}
+        runs["seed"] = (self.seeds, self.block)
+        reports = {"round": (self.reports, self.reports)}
+        arrays = dict.fromkeys(ARRAYS, ("float64", runs | reports))
+        arrays |= {"complete": ("bool", runs), "round": ("int64", reports)}
+        arrays["seed"] = ("int64", {"seed": (self.seeds, _SEEDS)})
+        for name, kind, values in self.identity["axes"]:
+            arrays[name] = (kind, {name: (len(values), len(values))})
+        for name, (kind, dims) in arrays.items():
+            shape, chunks = zip(*dims.values(), strict=True)
+            array = group.create_array(
+                name, shape=shape, chunks=chunks, dtype=str if kind == "str" else kind,
+                compressors=[blosc, crc], fill_value=_FILLS[kind], dimension_names=tuple(dims),
+            )  # fmt: skip
+            if name in coordinates:
+                array[:] = coordinates[name]
+        del made[ROOT]
+        last = f"{self.path}/{ROOT}"
+        return {path: made[path].to_bytes() for path in sorted(made, key=lambda path: path == last)}
 
 
-def read_series(path: str, documents: Documents) -> Series:
-    """The series whose group has this path; a ValueError if its documents are not as they were written."""
-    mine = {name: d for name, d in documents.items() if f"{name}/".startswith(f"{path}/")}
-    about = dict(mine[path]["attributes"])
-    digest = about.pop("digest")
-    if digest_of(mine | {path: mine[path] | {"attributes": about}}) != digest:
-        raise ValueError(f"the documents of {path} do not have the digest {digest}")
-    regret = mine[f"{path}/{ARRAYS[0]}"]
-    *_, block, reports = regret["chunk_grid"]["configuration"]["chunk_shape"]
-    kinds = {n: mine[f"{path}/{n}"]["data_type"] for n in regret["dimension_names"][:-2]}
-    axes = {
-        name: np.array(about["identity"]["axes"][name], kind.replace("string", "str"))
-        for name, kind in kinds.items()
+def axes_as_json(axes: Mapping[str, Any]) -> list[tuple[str, str, Any]]:
+    """Name, type and values of each axis."""
+    found = []
+    for name, values in axes.items():
+        array = np.asarray(values)
+        if array.dtype.kind not in _TYPES:
+            raise ValueError(f"axis {name!r} must hold numbers or text; got {short(values)}")
+        found.append((name, _TYPES[array.dtype.kind], array.tolist()))
+    return found
+
+
+def documents_of(files: Mapping[str, bytes]) -> Documents:
+    """The documents among some files."""
+    ending = f"/{ROOT}"
+    return {p.removesuffix(ending): json.loads(c) for p, c in files.items() if p.endswith(ending)}
+
+
+def read_series(document: Mapping[str, Any]) -> Series:
+    """The series of a group; a ValueError if its document is not as it was written."""
+    about = dict(document["attributes"])
+    if (digest := about.pop("digest")) != digest_of(about):
+        raise ValueError(f"it does not have the digest {digest}")
+    return Series(**about)
+
+
+def write_root(documents: Documents) -> bytes:
+    """The root's document."""
+    above = {path.split("/")[0] for path in documents if "/" in path}
+    kept = {path: d for path, d in documents.items() if "/" in path or path in above}
+    root: dict[str, Any] = {
+        "zarr_format": 3,
+        "node_type": "group",
+        "attributes": {"format": FORMAT, "software": versions()},
+        "consolidated_metadata": {"kind": "inline", "must_understand": False, "metadata": kept},
     }
-    return Series(**about, axes=axes, reports=reports, block=block, seeds=regret["shape"][-2])
+    root["attributes"]["digest"] = digest_of(root)
+    return json.dumps(root, indent=1, sort_keys=True).encode()  # Zarr wants them sorted
 
 
-def parents(documents: Documents) -> Documents:
-    """Of the groups in which those of the series are."""
-    return {path.split("/")[0]: _GROUP | {"attributes": {}} for path in documents}
-
-
-def write_root(documents: Documents, about: Mapping[str, Any]) -> bytes:
-    """The root's document, with attributes about the store."""
-    whole = parents(documents) | documents
-    attributes = {**about, "digest": digest_of({**about, "documents": whole})}
-    kept = {"kind": "inline", "must_understand": False, "metadata": whole}
-    return dump(_GROUP | {"attributes": attributes, "consolidated_metadata": kept})
-
-
-def read_root(content: bytes) -> tuple[Documents, dict[str, Any]]:
-    """The documents of all series, and the attributes, from the root's document.
+def read_root(content: bytes) -> tuple[Documents, int]:
+    """The documents of all groups and arrays, and the format, from the root's document.
 
     Raises:
       Exception: of any kind, if it is not as it was written.
     """
     root = json.loads(content)
-    about = {name: value for name, value in root["attributes"].items() if name != "digest"}
-    found = root["consolidated_metadata"]["metadata"]
-    documents = {path: document for path, document in found.items() if "/" in path}
-    if write_root(documents, about) != dump(root):
-        raise ValueError("it does not have the digest that it gives")
-    return documents, about
+    if (digest := root["attributes"].pop("digest")) != digest_of(root):
+        raise ValueError(f"it does not have the digest {digest}")
+    return root["consolidated_metadata"]["metadata"], root["attributes"]["format"]
 
 
-def dump(document: Mapping[str, Any]) -> bytes:
-    """A document as it is written."""
-    return json.dumps(document, indent=1, sort_keys=True, allow_nan=False).encode()
-
-
-def digest_of(document: Mapping[str, Any]) -> str:
+def digest_of(document: Any) -> str:
     """Digest of a document or of several."""
-    return digest_text(dump(document).decode())
-
-
-_TYPES = {"f": "float64", "i": "int64", "u": "int64", "b": "bool", "U": "string"}
-_FILLS: dict[str, Any] = {"float64": "NaN", "int64": -1, "bool": False, "string": ""}
-
-
-def _array(
-    shape: tuple[int, ...], chunks: tuple[int, ...], kind: str, dims: tuple[str, ...], packed: bool = False
-) -> dict[str, Any]:  # fmt: skip
-    """An array's document. What is missing reads as something that is no seed and no regret."""
-    first: dict[str, Any] = {"name": "bytes", "configuration": {"endian": "little"}}
-    if kind in ("bool", "string"):
-        first = {"name": "bytes" if kind == "bool" else "vlen-utf8"}
-    blosc = {"typesize": 8, "cname": "zstd", "clevel": 1, "shuffle": "shuffle", "blocksize": 0}
-    packing = [{"name": "blosc", "configuration": blosc}] if packed else []
-    return {
-        "zarr_format": 3,
-        "node_type": "array",
-        "shape": list(shape),
-        "data_type": kind,
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(chunks)}},
-        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "fill_value": _FILLS[kind],
-        "codecs": [first, *packing, {"name": "crc32c"}],
-        "dimension_names": list(dims),
-        "attributes": {},
-    }
+    return digest_text(json.dumps(document, sort_keys=True, allow_nan=False))
 
 
 def check_labels(name: str, labels: list[Any]) -> None:

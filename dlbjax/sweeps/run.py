@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from tqdm.auto import tqdm
 
-from dlbjax.common.arrays import short
+from dlbjax.common.arrays import instance_of, short
 from dlbjax.common.files import as_path
 from dlbjax.engine import identity
 from dlbjax.engine.settings import Settings, check_settings
@@ -21,7 +21,7 @@ from dlbjax.model.grid import ProblemGrid, as_problem_grid
 from dlbjax.model.problem import Problem
 from dlbjax.policies.base import Policy, PolicyGrid
 from dlbjax.sweeps.batches import Batch, batch_size, block_size, make_batches
-from dlbjax.sweeps.layout import RESERVED, Series, check_labels
+from dlbjax.sweeps.layout import RESERVED, Series, axes_as_json, check_labels
 from dlbjax.sweeps.store import Store
 from dlbjax.sweeps.work import Task, compute, compute_packed, pack
 from dlbjax.sweeps.writer import Writer
@@ -95,13 +95,11 @@ def _run(
     progress: bool | None, repair: bool,
 ) -> None:  # fmt: skip
     """Find out what is missing, have it computed, and check that it is there."""
-    added = store.add([task.series for task in tasks], settings.rounds, settings.seeds, repair)
+    added = store.add([task.series for task in tasks], settings.rounds, settings.seeds)
     work: list[tuple[Task, Batch]] = []
     most = batch_size(settings, shared=submit is not None)
     for task, (series, rows) in zip(tasks, added, strict=True):
-        if repair:
-            store.forget_damaged(series)
-        missing = store.missing(series, rows)
+        missing = store.missing(series, rows, repair)
         batches = make_batches(missing, rows, settings.seeds, series.block, most)
         work += [(task._replace(store=store.path, series=series), batch) for batch in batches]
     runs = sum(task.series.points for task in tasks) * len(settings.seeds)
@@ -126,16 +124,12 @@ def _run(
 
 def _submitter(executor: Any) -> Callable[..., Any] | None:
     """How to hand out work, None for doing it here."""
-    if executor is None:
-        return None
     if hasattr(executor, "get_executor"):  # a Dask client
         executor = executor.get_executor()
-    if not isinstance(executor, Executor):
-        raise ValueError(
-            "executor must be a concurrent.futures.Executor or a Dask client; got "
-            f"{type(executor).__name__}"
-        )
-    return executor.submit
+    instance_of(
+        "executor", executor, Executor | None, "a concurrent.futures.Executor or a Dask client"
+    )
+    return None if executor is None else executor.submit
 
 
 def _tasks(problems: Any, policies: Any, settings: Settings) -> Iterator[Task]:
@@ -158,33 +152,31 @@ def _task(
     label: str, problems: ProblemGrid, name: str, entries: list[Entry], settings: Settings
 ) -> Task:
     """The series of a policy on a problem, or on a grid of them, and what computes it."""
-    outer, *inner = ({n: np.asarray(v) for n, v in axes.items()}
-                     for axes in (problems.axes, *(entry.grid.axes for entry in entries)))  # fmt: skip
-    shown = [{n: values.tolist() for n, values in axes.items()} for axes in (outer, *inner)]
-    for other in shown[2:]:
-        if (other, list(other)) != (shown[1], list(shown[1])):
+    outer, *inner = (
+        axes_as_json(axes) for axes in (problems.axes, *(e.grid.axes for e in entries))
+    )
+    for other in inner[1:]:
+        if other != inner[0]:
             raise ValueError(
-                f"policy {name!r} has axes {short(shown[1])} on one problem of {label!r} and {short(other)} "
+                f"policy {name!r} has axes {short(inner[0])} on one problem of {label!r} and {short(other)} "
                 "on another; they must be the same"
             )
-    axes = outer | inner[0]
-    for n, values in axes.items():
-        if n in RESERVED or (n in outer and n in inner[0]):
+    names = [axis for axis, *_ in outer + inner[0]]
+    for axis in names:
+        if axis in RESERVED or names.count(axis) > 1:
             raise ValueError(
-                f"{n!r} cannot be the name of an axis: the results have another of that name. Rename it"
+                f"{axis!r} cannot be the name of an axis: the results have another of that name. Rename it"
             )
-        if values.dtype.kind not in "biufU":
-            raise ValueError(f"axis {n!r} must hold numbers or text; got {short(values)}")
     one = settings._replace(seeds=settings.seeds[:1])
     fingerprint = identity.of_call([e.problem for e in entries], [e.groups for e in entries], one)
-    fingerprint["axes"] = shown[0] | shown[1]
+    fingerprint["axes"] = outer + inner[0]
     del fingerprint["seeds"]
     config, *others = (describe(entry, settings) for entry in entries)
     if problems.axes:
         config["problem"] = [config["problem"], *(each["problem"] for each in others)]
         config["policies"] += [policy for each in others for policy in each["policies"]]
     series = Series(
-        label, name, axes, _as_json(config), _as_json(fingerprint),
+        label, name, _as_json(config), _as_json(fingerprint),
         reports=len(settings.rounds), block=block_size(settings),
     )  # fmt: skip
     every = [policy for entry in entries for policy in entry.grid.policies]

@@ -9,7 +9,6 @@ import numpy as np
 from dlbjax.common.arrays import instance_of, short
 from dlbjax.common.digest import digest
 from dlbjax.common.hints import hint, optional
-from dlbjax.engine.identity import versions
 from dlbjax.results.frames import axes_of
 from dlbjax.results.result import Result, Results
 from dlbjax.sweeps import layout
@@ -64,8 +63,7 @@ class Store:
 
     def series(self) -> list[Series]:
         """The series in the store: every policy on every problem, sorted by label."""
-        documents = self._documents()
-        found = [layout.read_series(p, documents) for p in documents if p.count("/") == 1]
+        found = [layout.read_series(d) for p, d in self._documents().items() if p.count("/") == 1]
         return sorted(found, key=lambda series: (series.problem, series.policy))
 
     def complete(self, series: Series) -> np.ndarray:
@@ -126,10 +124,8 @@ class Store:
     def drop(self, problem: str, policy: str) -> None:
         """Remove a series and all of its runs."""
         [series] = self._select(problem, policy)
-        documents = self._documents()
-        self._enter(
-            {p: d for p, d in documents.items() if not f"{p}/".startswith(f"{series.path}/")}
-        )
+        inside, documents = f"{series.path}/", self._documents()
+        self._enter({p: d for p, d in documents.items() if not f"{p}/".startswith(inside)})
         self._folder.remove(series.path)
 
     def _documents(self) -> Documents:
@@ -138,19 +134,18 @@ class Store:
         if content is None:
             raise ValueError(f"{self.path} is not a store of results; dlbjax.sweep makes one")
         try:
-            documents, about = layout.read_root(content)
+            documents, found = layout.read_root(content)
         except Exception as error:  # it can hold anything
             raise self._damaged(ROOT, error) from error
-        if about["format"] != layout.FORMAT:
+        if found != layout.FORMAT:
             raise ValueError(
-                f"{self.path} has format {about['format']}, but this version of dlbjax reads format "
+                f"{self.path} has format {found}, but this version of dlbjax reads format "
                 f"{layout.FORMAT}; read it with the version that made it"
             )
         return documents
 
     def _enter(self, documents: Documents) -> None:
-        about = {"format": layout.FORMAT, "software": versions()}
-        self._folder.write(ROOT, layout.write_root(documents, about))
+        self._folder.write(ROOT, layout.write_root(documents))
 
     def _damaged(self, what: str, why: object, advice: str = _REPAIR) -> DamagedError:
         return DamagedError(f"{what} of {self.path} is damaged: {why}; {advice}")

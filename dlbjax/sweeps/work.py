@@ -1,7 +1,6 @@
 """What a worker of a sweep does: compute a batch, and write its chunks."""
 
 import ctypes
-import multiprocessing
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
@@ -12,6 +11,7 @@ import jax
 import numpy as np
 
 from dlbjax.common.hints import optional
+from dlbjax.common.processes import check_not_forked
 from dlbjax.engine.identity import source, versions
 from dlbjax.engine.settings import Settings
 from dlbjax.engine.simulate import make_entry, run_together
@@ -63,26 +63,26 @@ def compute(
 def pack(task: Task) -> bytes:
     """A task for workers in other processes, whatever functions its policies are."""
     dumps = optional("cloudpickle", "sweeps").dumps
-    return dumps((versions(), source(), dumps(task)))
+    return dumps((_code(), dumps(task)))
 
 
 def compute_packed(packed: bytes, batch: Batch) -> None:
     """`compute` in a worker of an executor: on one core or device, as its others are for others."""
-    if type(multiprocessing.current_process()).__name__ == "ForkProcess":
-        raise ValueError(
-            "JAX hangs in forked processes; make the pool with mp_context="
-            'multiprocessing.get_context("spawn")'
-        )
+    check_not_forked()
     compute(_unpacked(packed), batch, lambda rounds: None, jax.local_devices()[:1])
 
 
 @lru_cache(maxsize=64)  # functions that are made again are compiled again
 def _unpacked(packed: bytes) -> Task:
     loads = optional("cloudpickle", "sweeps").loads
-    there, code, task = loads(packed)
-    if (there, code) != (versions(), source()):
+    code, task = loads(packed)
+    if code != _code():
         raise ValueError(
-            f"a worker has other code than the sweep ({versions()} there, {there} here); install the "
-            "same everywhere"
+            f"a worker has other code than the sweep ({_code()} there, {code} here); install the same "
+            "everywhere"
         )
     return loads(task)
+
+
+def _code() -> dict[str, str]:
+    return versions() | {"digest of the code": source()}

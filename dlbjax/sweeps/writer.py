@@ -39,18 +39,19 @@ class Writer(Store):
         except DamagedError:
             if not repair:
                 raise
-        groups = [p.removesuffix(f"/{ROOT}") for p in self._folder.find() if p.endswith(f"/{ROOT}")]
-        found = [self._found(group) for group in groups if group.count("/") == 1]
-        self._enter({p: d for documents in found for p, d in documents.items()})
+        documents: Documents = {}
+        for path in self._folder.find():
+            if path.endswith(f"/{ROOT}") and path.count("/") == 2:
+                documents |= self._found(path.removesuffix(f"/{ROOT}"))
+        self._enter(documents)
         return self
 
     def add(
-        self, wanted: Sequence[Series], rounds: np.ndarray, seeds: np.ndarray, repair: bool = False
+        self, wanted: Sequence[Series], rounds: np.ndarray, seeds: np.ndarray
     ) -> list[tuple[Series, np.ndarray]]:
         """Make room for seeds of some series; each as it then is, and the rows of the seeds in it.
 
-        Documents and coordinates are written before the root, by which readers know of them; with
-        `repair`, coordinates that are there already are written again.
+        Documents and coordinates are written before the root, by which readers know of them.
         """
         documents, added = self._documents(), []
         entered = dict(documents)
@@ -64,13 +65,11 @@ class Writer(Store):
                 series = series._replace(block=there.block, config=there.config)
             every = np.concatenate([old, seeds[~np.isin(seeds, old)]])
             series = series._replace(seeds=len(every))
-            entered |= (mine := series.documents())
-            for path, document in (layout.parents(mine) | mine).items():
-                if self._folder.read(f"{path}/{ROOT}") != layout.dump(document):
-                    self._folder.write(f"{path}/{ROOT}", layout.dump(document))
-            if there is None or len(every) > len(old) or repair:
-                for name, values in {"seed": every, "round": rounds, **series.axes}.items():
-                    open_array(self.path, series.path, name)[:] = values
+            files = series.files(seed=every, round=rounds, **series.axes)
+            for path, content in files.items():
+                if self._folder.read(path) != content:
+                    self._folder.write(path, content)
+            entered |= layout.documents_of(files)
             order = np.argsort(every)
             added.append((series, order[np.searchsorted(every, seeds, sorter=order)]))
         if entered != documents:
@@ -89,7 +88,7 @@ class Writer(Store):
                 return None
             documents |= found
             self._enter(documents)
-        there = layout.read_series(series.path, documents)
+        there = layout.read_series(documents[series.path])
         if there.identity == series.identity:
             return there
         if self._complete(there).any():
@@ -99,60 +98,56 @@ class Writer(Store):
             )  # fmt: skip
         return None
 
-    def missing(self, series: Series, rows: np.ndarray) -> np.ndarray:
+    def missing(self, series: Series, rows: np.ndarray, repair: bool = False) -> np.ndarray:
         """(points, rows) whether each of these runs is still to be done.
+
+        With `repair` all of the series is read, and the runs in chunks that are damaged or missing are
+        forgotten.
 
         Raises:
           ValueError: a chunk with runs that were done is not there.
         """
+        if repair:
+            self._forget_damaged(series)
         complete, files = self._complete(series), self._folder.find(series.path)
-        for point, block in _cells(series, complete):
-            for name in ARRAYS:
+        for point, block, some in _cells(series):
+            for name in ARRAYS if complete[point, some].any() else ():
                 if (chunk := series.chunk(name, point, block)) not in files:
                     raise self._damaged(chunk, "the file is missing")
         return ~complete[:, rows]
+
+    def _forget_damaged(self, series: Series) -> None:
+        names = ("complete", *ARRAYS)
+        arrays = [open_array(self.path, series.path, name) for name in names]
+        for point, block, some in _cells(series):
+            place = (*np.unravel_index(point, series.shape), some)
+            try:
+                done, *regrets = (array[place] for array in arrays)
+                if not any(np.isnan(values[done]).any() for values in regrets):
+                    continue
+            except OSError:
+                raise
+            except Exception:  # whatever a codec makes of it
+                pass
+            self._folder.remove(*(series.chunk(name, point, block) for name in names))
 
     def remove_leftovers(self, series: Series) -> None:
         """Remove files that workers had not completed when they were killed."""
         leftovers = [name for name in self._folder.find(series.path) if name.endswith(".partial")]
         self._folder.remove(*leftovers)
 
-    def forget_damaged(self, series: Series) -> None:
-        """Read all of a series, and forget the runs in chunks that are damaged or missing."""
-        names = ("complete", *ARRAYS)
-        arrays = [open_array(self.path, series.path, name) for name in names]
-        for point, block in _cells(series, np.ones((series.points, series.seeds), bool)):
-            place = (*np.unravel_index(point, series.shape), _rows(series, block))
-            try:
-                done, *regrets = (array[place] for array in arrays)
-                sound = not any(np.isnan(values[done]).any() for values in regrets)
-            except OSError:
-                raise
-            except Exception:  # whatever a codec makes of it
-                sound = False
-            if not sound:
-                self._folder.remove(*(series.chunk(name, point, block) for name in names))
-
     def _found(self, path: str) -> Documents:
-        """The documents of a series in their own files, none if some are missing or damaged."""
-        names = [n.removesuffix(f"/{ROOT}") for n in self._folder.find(path) if n.endswith(ROOT)]
+        """The documents of the series with this path by that of its group; none if it is damaged."""
         try:
-            found = {n: json.loads(self._folder.read(f"{n}/{ROOT}") or b"") for n in names}
-            layout.read_series(path, found)
-            return found
+            group = json.loads(self._folder.read(f"{path}/{ROOT}") or b"")
+            return layout.documents_of(layout.read_series(group).files())
         except OSError:
             raise
-        except Exception:  # they can hold anything
+        except Exception:  # it can hold anything
             return {}
 
 
-def _rows(series: Series, block: int) -> slice:
-    return slice(block * series.block, (block + 1) * series.block)
-
-
-def _cells(series: Series, complete: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Points and blocks of seeds of which something is complete."""
-    blocks = range(-(-series.seeds // series.block))
-    for point, block in product(range(series.points), blocks):
-        if complete[point, _rows(series, block)].any():
-            yield point, block
+def _cells(series: Series) -> Iterator[tuple[int, int, slice]]:
+    """Points, blocks of seeds, and the rows in each block."""
+    for point, first in product(range(series.points), range(0, series.seeds, series.block)):
+        yield point, first // series.block, slice(first, first + series.block)
