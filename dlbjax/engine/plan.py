@@ -13,7 +13,7 @@ from dlbjax.engine.segments import Segments, cut, expand, expand_rounds, round_b
 from dlbjax.engine.settings import Settings
 from dlbjax.engine.step import Gains, Maps, Moment, Tables
 from dlbjax.model.problem import Problem
-from dlbjax.model.system import System
+from dlbjax.model.system import System, settled
 from dlbjax.policies.base import (
     Epoch,
     Policy,
@@ -193,7 +193,7 @@ def _tables(problem: Problem, arms: np.ndarray, lengths: np.ndarray, law: NoiseL
     return Tables(
         maps=Maps(*(_padded(np.stack(column), 64) for column in zip(*maps, strict=True))),
         gains=Gains(_padded(law.K, 8192), _padded(law.g, 8192), _padded(law.k, 8192)),
-        transient=np.linalg.solve((np.eye(system.n) - system.A).T, system.omega),
+        transient=settled(system.A.T, system.omega),
         x1=system.x1,
         arms=arms,
         gaps=problem.optimal_value - arms @ system.h,

@@ -13,7 +13,7 @@ from dlbjax.common.arrays import whole_number
 from dlbjax.model.actions import ActionSet, budget, finite
 from dlbjax.model.problem import Problem
 from dlbjax.model.random_systems import random_gains
-from dlbjax.model.system import System
+from dlbjax.model.system import System, settled
 
 SHAPES = ((2, 3), (4, 4), (6, 5), (8, 8))  # dimensions of state and action, in turn
 RAISED_SHAPES = ((4, 4),)  # of problems with a baseline, before its coordinate
@@ -70,7 +70,7 @@ def traits(problem: Problem, rounds: int) -> Traits:
     (0.03125, True)
     """
     system = problem.system
-    weights = np.linalg.solve((np.eye(system.n) - system.A).T, system.omega)
+    weights = settled(system.A.T, system.omega)
     noise = np.sqrt(weights @ system.state_noise @ weights + system.reward_noise**2)
     left = system.omega @ np.linalg.matrix_power(system.A, rounds)
     held = left @ np.stack([system.steady_state(v) for v in problem.actions.vertices], axis=1)

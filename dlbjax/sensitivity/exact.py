@@ -10,7 +10,7 @@ from typing import NamedTuple
 from dlbjax.common.arrays import Array, Number, namespace, real_array, whole_number
 from dlbjax.model.actions import ActionSet
 from dlbjax.model.problem import Problem
-from dlbjax.model.system import System, check_system
+from dlbjax.model.system import System, check_system, settled
 from dlbjax.theory import optimal_average, smallest_gap
 
 
@@ -102,8 +102,7 @@ def planned_value(system: System, vertices: Array, horizon: int) -> Number:
 
 def state_worth(system: System) -> Array:
     """(I−A)⁻ᵀω, (n,): reward of one unit of each state, in this round and all that follow."""
-    xp = namespace(system)
-    return xp.linalg.solve((xp.eye(system.n) - system.A).T, system.omega)
+    return settled(system.A.T, system.omega)
 
 
 def _problem(system: System, vertices: Array) -> Problem:

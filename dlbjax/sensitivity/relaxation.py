@@ -27,7 +27,7 @@ import numpy as np
 from dlbjax.common.arrays import Array, Number
 from dlbjax.engine import prng
 from dlbjax.model.bounds import Bounds
-from dlbjax.model.system import System
+from dlbjax.model.system import System, settled
 from dlbjax.policies.dynlin_ucb import exploration
 from dlbjax.policies.epochs import Epochs
 from dlbjax.policies.small import inverse
@@ -139,7 +139,7 @@ def regrets(
     lam, scale = jnp.asarray(parameters.lam), jnp.asarray(parameters.scale)
     vertices, bounds, temperature, delta, table = setting
     n, d, runs = system.B.shape
-    worth = jax.vmap(System._resolvent_transposed, in_axes=-1, out_axes=-1)(system, system.omega)
+    worth = jax.vmap(settled, in_axes=-1, out_axes=-1)(_transposed(system.A), system.omega)
     h = system.theta + matvec(_transposed(system.B), worth)
     arms = vertices[..., None]
     best = matvec(arms, h).max(axis=0)
