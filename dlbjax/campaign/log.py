@@ -4,7 +4,7 @@ import csv
 import math
 import warnings
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -120,9 +120,8 @@ class _Asked(NamedTuple):
 
 def _read(path: Path, wanted: list[str], asked: _Asked, signs: Signs) -> Log:
     """Read the columns: actions, controls, the reward, then the date and the region if there are any."""
-    for name in wanted:
-        if wanted.count(name) > 1:
-            raise ValueError(f"column {name!r:.60} is asked for twice; name each column once")
+    if twice := [name for name, count in Counter(wanted).items() if count > 1]:
+        raise ValueError(f"column {twice[0]!r:.60} is asked for twice; name each column once")
     d, width = asked.d, asked.d + asked.q + 1
     if d == 0:
         raise ValueError("name at least one column of actions")
@@ -184,9 +183,10 @@ class _Piece(NamedTuple):
 
 def _pieces(regions: list[str], dates: list[datetime] | None) -> list[_Piece]:
     """The episodes: the rows of each region by date, cut at gaps."""
-    pieces = []
-    for region in dict.fromkeys(regions):
-        rows = [i for i, name in enumerate(regions) if name == region]
+    pieces, rows_of = [], defaultdict(list)
+    for i, region in enumerate(regions):
+        rows_of[region].append(i)
+    for region, rows in rows_of.items():
         if dates is None:
             pieces.append(_Piece(np.array(rows), region, None))
             continue
@@ -221,7 +221,11 @@ def _table(path: Path, wanted: list[str]) -> Iterator[tuple[Iterator[Row], str]]
         name, count = Counter(header).most_common(1)[0]
         if count > 1:
             raise ValueError(f"two columns are called {name!r:.60}; rename one of them")
-        places = [_place(name, header) for name in wanted]
+        place_of = {name: place for place, name in enumerate(header)}
+        for name in wanted:
+            if name not in place_of:
+                raise ValueError(f"there is no column {name!r:.60}{hint(name, header)}")
+        places = [place_of[name] for name in wanted]
         yield _rows(reader, len(header), places), delimiter
 
 
@@ -234,12 +238,6 @@ def _rows(reader: Any, width: int, places: list[int]) -> Iterator[Row]:
                 f"line {reader.line_num} has {len(row)} cells, the first line has {width}; they must agree"
             )
         yield reader.line_num, [row[place].strip() for place in places]
-
-
-def _place(name: str, header: list[str]) -> int:
-    if name in header:
-        return header.index(name)
-    raise ValueError(f"there is no column {name!r:.60}{hint(name, header)}")
 
 
 def _episodes(dates: list[datetime]) -> tuple[timedelta | None, list[int]]:

@@ -1,5 +1,6 @@
 """Reading tables, and errors about bad ones."""
 
+import time
 import tracemalloc
 from datetime import datetime, timedelta
 
@@ -179,3 +180,14 @@ def test_many_columns_and_many_rows_take_little_time_and_memory(tmp_path):
     assert read_log(path, ["fb"], "sales").spend.shape == (100_000, 1)
     assert tracemalloc.get_traced_memory()[1] < 15e6  # the file has 6 MB
     tracemalloc.stop()
+
+
+def test_time_does_not_grow_with_the_square_of_columns_or_regions(tmp_path):
+    names = [f"c{i}" for i in range(20_000)]
+    wide = written(tmp_path, ",".join(names) + "\n" + ",".join(["1"] * 20_000) + "\n")
+    begun = time.process_time()
+    assert read_log(wide, names[1:], "c0").spend.shape == (1, 19_999)
+    rows = "".join(f"1,2,{name}\n" for name in names)
+    long = read_log(written(tmp_path, "fb,sales,where\n" + rows), ["fb"], "sales", region="where")
+    assert len(long.actions) == 20_000
+    assert time.process_time() - begun < 3  # 30 s if every column or region looks at all others
