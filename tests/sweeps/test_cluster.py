@@ -45,9 +45,9 @@ def lin_ucb():
 
 
 class Cluster:
-    """A scheduler and two workers of one thread, each started by its own command."""
+    """A scheduler and workers of one thread, each started by its own command."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, workers=2):
         self.file, self.folder, self.processes = folder / "scheduler.json", folder, []
         quiet = ["--scheduler-file", self.file, "--no-dashboard"]
         self.worker = [
@@ -62,7 +62,7 @@ class Cluster:
         self.scheduler = self.start("scheduler", *quiet, "--host", "127.0.0.1", "--port", "0")
         while not self.file.exists():
             time.sleep(0.05)
-        self.workers = [self.start(*self.worker) for _ in range(2)]
+        self.workers = [self.start(*self.worker) for _ in range(workers)]
 
     def start(self, *command):
         return self.run("-m", "dask", *command)
@@ -84,8 +84,8 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(tmp_path):
-    cluster = Cluster(tmp_path)
+def cluster(tmp_path, request):
+    cluster = Cluster(tmp_path, getattr(request, "param", 2))
     yield cluster
     for process in cluster.processes:
         process.kill()
@@ -102,8 +102,9 @@ def wait_for_batches(log, count, driver):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kills", "batches", "horizon"),
-    [(2, 6, 50_000), pytest.param(12, 60, 300_000, marks=pytest.mark.evidence)],
+    ("kills", "batches", "horizon", "cluster"),
+    [(2, 6, 50_000, 1), pytest.param(12, 60, 300_000, 2, marks=pytest.mark.evidence)],
+    indirect=["cluster"],
 )
 def test_kills_change_nothing_and_only_batches_under_way_are_computed_again(
     kills, batches, horizon, cluster, tmp_path
@@ -121,9 +122,9 @@ def test_kills_change_nothing_and_only_batches_under_way_are_computed_again(
             driver.kill()
             assert driver.wait() == -signal.SIGKILL, "it was over before it was killed so often"
             driver = cluster.drive(horizon, seeds, log)
-            again += 2  # both workers may have been in a batch
+            again += len(cluster.workers)  # all may have been in a batch
         else:
-            cluster.kill_worker(int(rng.integers(2)))
+            cluster.kill_worker(int(rng.integers(len(cluster.workers))))
             again += 1
     _, printed = driver.communicate(timeout=240)
     assert driver.returncode == 0, printed

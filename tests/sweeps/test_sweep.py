@@ -277,12 +277,12 @@ def test_a_batch_of_an_executor_takes_one_core(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_spawned_processes_share_the_work(tmp_path, monkeypatch):
+def test_spawned_processes_do_the_work(tmp_path, monkeypatch):
     monkeypatch.setattr(batches, "_BLOCK", 2)
     monkeypatch.setattr(batches, "_SHARE", 1)
     spawn = multiprocessing.get_context("spawn")
     policies = {"DynLin-UCB": POLICIES["DynLin-UCB"]}  # a lambda, which pickle rejects
-    with ProcessPoolExecutor(2, mp_context=spawn) as executor:
+    with ProcessPoolExecutor(1, mp_context=spawn) as executor:
         store = dlb.sweep(QUIET, policies, T, 4, tmp_path, executor=executor)
         assert_same(store, "quiet", "DynLin-UCB", 4)
         executor.submit(os._exit, 1)
