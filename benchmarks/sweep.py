@@ -1,6 +1,6 @@
 """A sweep of 100 000 runs: time, memory, disk, and what a second worker gives: part of `make bench`.
 
-Writes sweep.json and memory.png.
+Writes sweep.json, sweep.md and memory.png.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -38,7 +39,10 @@ def main() -> None:
     for part in args.parts:
         report[part] = {"checkpoints": checkpoints, "sweep": memory, "workers": workers}[part](args)
         path.write_text(json.dumps(report, indent=1))
-    draw(report["sweep"], args.out / "memory.png")
+    if "sweep" in report:
+        draw(report["sweep"]["course"], args.out / "memory.png")
+    if {"sweep", "workers"} <= set(report):
+        (args.out / "sweep.md").write_text(table(report["sweep"], report["workers"]))
 
 
 def checkpoints(args: argparse.Namespace) -> dict[str, list[float]]:
@@ -60,7 +64,7 @@ def checkpoints(args: argparse.Namespace) -> dict[str, list[float]]:
     return {"plain seconds": times[False], "with checkpoints": times[True]}
 
 
-def memory(args: argparse.Namespace) -> dict[str, list[float]]:
+def memory(args: argparse.Namespace) -> dict[str, Any]:
     """Time of a sweep in this process, its resident memory, and the runs in its store."""
     folder = Path(tempfile.mkdtemp())
     times, resident, runs = [], [], []
@@ -85,20 +89,20 @@ def memory(args: argparse.Namespace) -> dict[str, list[float]]:
     summary = store.result(rounds=[args.horizon]).summary()
     on_disk = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
     shutil.rmtree(folder)
-    half = len(resident) // 2
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{args.seeds} runs, T = {args.horizon}: {seconds:.0f} s; largest memory "
-          f"{max(resident[:half]):.0f} MB in the first half, {max(resident[half:]):.0f} MB in the second, "
-          f"{peak:.0f} MB at all; {on_disk:.0f} MB on the disk; mean expected regret "
-          f"{summary.mean[-1]:.3f} ± {summary.standard_error[-1]:.3f}", flush=True)  # fmt: skip
-    return {"seconds": times, "MB": resident, "runs": runs}
+    print(f"{args.seeds} runs, T = {args.horizon}: {seconds:.0f} s; largest memory {peak:.0f} MB, "
+          f"{on_disk:.0f} MB on the disk; mean expected regret {summary.mean[-1]:.3f} ± "
+          f"{summary.standard_error[-1]:.3f}", flush=True)  # fmt: skip
+    return {"runs": args.seeds, "horizon": args.horizon, "seconds": seconds, "MB": peak, "disk": on_disk,
+            "course": {"seconds": times, "MB": resident, "runs": runs}}  # fmt: skip
 
 
-def workers(args: argparse.Namespace) -> dict[str, float]:
+def workers(args: argparse.Namespace) -> dict[str, Any]:
     """Time with one and with two Dask workers, each a process of one thread bound to its own core."""
     import distributed
 
-    times = {}
+    times = []
+    warm_up()  # what the driver traces
     cores = sorted(os.sched_getaffinity(0))[:2]
     with distributed.LocalCluster(n_workers=0, host="127.0.0.1", dashboard_address=None) as cluster:
         for count in (1, 2):
@@ -108,14 +112,28 @@ def workers(args: argparse.Namespace) -> dict[str, float]:
                 client.run(warm_up)  # compiles the program
                 begin = time.perf_counter()
                 sweep(args.horizon, args.seeds // 4, folder, client)
-                times[f"{count} workers, seconds"] = time.perf_counter() - begin
+                times.append(time.perf_counter() - begin)
             for process in started:
                 process.terminate()
                 process.wait()
-    one, two = times.values()
+    one, two = times
     print(f"{args.seeds // 4} runs, T = {args.horizon}: {one:.1f} s with one worker of one core, {two:.1f} s "
           f"with two: {one / two:.2f} times as fast", flush=True)  # fmt: skip
-    return times
+    return {"runs": args.seeds // 4, "horizon": args.horizon, "seconds": times}
+
+
+def table(alone: dict[str, Any], shared: dict[str, Any]) -> str:
+    one, two = shared["seconds"]
+    rows = {
+        "DynLin-UCB on the synthetic problem": "measured",
+        "---": "---",
+        f"{alone['runs']:,} runs, T = {alone['horizon']:,}, in one process": f"{alone['seconds']:.0f} s",
+        "its largest memory": f"{alone['MB']:.0f} MB",
+        "its store": f"{alone['disk']:.0f} MB",
+        f"{shared['runs']:,} runs, T = {shared['horizon']:,}, one Dask worker of one core": f"{one:.1f} s",
+        "the same, two such workers": f"{two:.1f} s, {one / two:.2f} times as fast",
+    }
+    return "".join(f"| {left} | {right} |\n" for left, right in rows.items())
 
 
 def start_worker(address: str, core: int) -> subprocess.Popen:
