@@ -88,13 +88,18 @@ def cluster(tmp_path, request):
     cluster = Cluster(tmp_path, getattr(request, "param", 2))
     yield cluster
     for process in cluster.processes:
-        process.kill()
-        process.communicate()
+        with process:
+            process.kill()
 
 
 def wait_for_batches(log, count, driver):
-    end = time.monotonic() + 120
-    while (log.read_text().count("\n") if log.exists() else 0) < count:
+    """Until some more batches than now have begun."""
+
+    def begun():
+        return log.read_text().count("\n") if log.exists() else 0
+
+    end, count = time.monotonic() + 120, begun() + count
+    while begun() < count:
         assert driver.poll() is None, driver.communicate()[1]
         assert time.monotonic() < end
         time.sleep(0.02)
@@ -112,10 +117,9 @@ def test_kills_change_nothing_and_only_batches_under_way_are_computed_again(
     rng = np.random.default_rng(18)
     log, seeds = tmp_path / "log", BLOCK * batches
     driver, again = cluster.drive(horizon, seeds, log), 0
-    started = 0
     for kill in range(kills):
-        started += int(rng.integers(1, 4))
-        wait_for_batches(log, started, driver)
+        # Dask gives up a batch of which four workers died: with many kills, let others begin between two.
+        wait_for_batches(log, int(rng.integers(1, 3)) + (kills > 2), driver)
         time.sleep(float(rng.uniform(0, 0.3)))
         victim = kill % 2 if kills == 2 else int(rng.integers(3))
         if victim == 0:
