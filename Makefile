@@ -66,7 +66,7 @@ bench: $(VENV)/base
 	$(BIN)/python benchmarks/sweep.py --out results/benchmarks
 	$(BIN)/python benchmarks/precision.py
 	$(BIN)/python benchmarks/identification.py | tee results/benchmarks/identification.md
-	if command -v chromium >/dev/null; then $(PIP) --editable ".[test]" && $(BIN)/python benchmarks/lab.py; fi
+	if command -v chromium >/dev/null; then $(PIP) --editable ".[test]" && $(BIN)/python -m benchmarks.lab; fi
 
 # An environment of its own: CUDA's compiler takes 4 GB. GPU_CHECK="--cards A100 --channels 3" does a part.
 .venv-gpu/ready: pyproject.toml

@@ -1,25 +1,23 @@
 """The lab: from a moved slider to the new picture, and ten visitors at once for a minute.
 
-Needs the extra `lab`, Playwright and a Chromium. Writes lab.md.
+Needs the extra `lab`, Playwright and a Chromium. Called in the top folder as python -m benchmarks.lab; writes
+lab.md.
 """
 
 import argparse
+import asyncio
 import re
 import shutil
 import signal
 import statistics
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
-from bokeh.client import pull_session
-from bokeh.models import Slider
-from panel.models import HTML
 from playwright.sync_api import Page, sync_playwright
 
-import dlbjax.lab.page  # noqa: F401  Panel's models, for the client
+from tests.lab.visitor import Visitor
 
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 
@@ -37,7 +35,7 @@ def main() -> None:
     assert process.stdout is not None
     address = process.stdout.readline().split()[4]
     try:
-        lines = [*latency(address, args.moves), *crowd(address, process.pid, args)]
+        lines = [*latency(address, args.moves), *asyncio.run(crowd(address, process.pid, args))]
     finally:
         process.send_signal(signal.SIGINT)
         process.wait(30)
@@ -89,22 +87,30 @@ def changed(page: Page, before: list[str]) -> None:
         page.wait_for_timeout(5)
 
 
-def crowd(address: str, server: int, args: argparse.Namespace) -> list[tuple[str, str]]:
+async def crowd(address: str, server: int, args: argparse.Namespace) -> list[tuple[str, str]]:
     """Visitors who move a slider, wait for the picture and move it again."""
-    times: list[list[float]] = [[] for _ in range(args.visitors)]
     memory: list[float] = []
     until = time.monotonic() + args.seconds
-    visitors = [
-        threading.Thread(target=visit, args=(address, number, until, times[number]))
-        for number in range(args.visitors)
-    ]
-    for visitor in visitors:
-        visitor.start()
-    while time.monotonic() < until:
-        memory.append(resident(server))
-        time.sleep(1)
-    for visitor in visitors:
-        visitor.join()
+
+    async def visit(number: int) -> list[float]:
+        times = []
+        async with Visitor(address) as visitor:
+            await visitor.hears("rounds simulated")
+            while time.monotonic() < until:
+                begin = time.monotonic()
+                await visitor.set(
+                    "memory", round(0.5 + 0.01 * ((7 * number + len(times)) % 100), 2)
+                )
+                await visitor.hears("rounds simulated|nothing new")
+                times.append(time.monotonic() - begin)
+        return times
+
+    async def weigh() -> None:
+        while time.monotonic() < until:
+            memory.append(resident(server))
+            await asyncio.sleep(1)
+
+    *times, _ = await asyncio.gather(*map(visit, range(args.visitors)), weigh())
     every = [each for mine in times for each in mine]
     third = len(memory) // 3
     return [
@@ -114,29 +120,6 @@ def crowd(address: str, server: int, args: argparse.Namespace) -> list[tuple[str
         ("memory of the server: largest in each third",
          ", ".join(f"{max(memory[i : i + third]):.0f} MB" for i in (0, third, 2 * third))),
     ]  # fmt: skip
-
-
-def visit(address: str, number: int, until: float, times: list[float]) -> None:
-    session = pull_session(url=address)
-    memory = next(
-        s for s in session.document.select({"type": Slider}) if "memory" in (s.title or "")
-    )
-    panes = list(session.document.select({"type": HTML}))
-    step = 0
-    while time.monotonic() < until:
-        shown, begin = state_of(panes), time.monotonic()
-        step += 1
-        memory.value = round(0.5 + 0.01 * ((7 * number + step) % 100), 2)
-        while state_of(panes) == shown and time.monotonic() < until:
-            time.sleep(0.05)
-            session.force_roundtrip()
-        times.append(time.monotonic() - begin)
-    session.close()
-
-
-def state_of(panes: list[HTML]) -> list[str]:
-    """J* and u*, which a picture brings along."""
-    return [pane.text for pane in panes if re.match("J[*]", pane.text)]
 
 
 def resident(process: int) -> float:

@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from dlbjax import policies
 from dlbjax.common.hints import hint
 from dlbjax.model.bounds import Bounds
 from dlbjax.model.files import read_problem
@@ -13,14 +12,8 @@ from dlbjax.model.grid import ProblemGrid
 from dlbjax.model.problem import Problem
 from dlbjax.model.problems import real_world, synthetic
 from dlbjax.policies.base import Policy, PolicyGrid
+from dlbjax.policies.catalogue import POLICIES, takes
 
-# All but those that start from a fit, which a line of text cannot hold.
-POLICIES: Mapping[str, Callable[..., Policy | PolicyGrid]] = {
-    name: make
-    for name in policies.__all__
-    if inspect.isfunction(make := getattr(policies, name))
-    and "prior" not in inspect.signature(make).parameters
-}
 PROBLEMS: Mapping[str, Callable[..., Problem]] = {
     make.__name__: make for make in (synthetic, real_world)
 }
@@ -93,21 +86,17 @@ def own_keys(make: Callable[..., Any]) -> list[str]:
 def policy_keys(make: Callable[..., Any]) -> list[str]:
     """All keys of a policy: its arguments and those of its bounds."""
     own = own_keys(make)
-    further = BOUNDS_KEYS if _takes(make) == "bounds" else ()
+    further = BOUNDS_KEYS if takes(make) == "bounds" else ()
     return own + [key for key in further if key not in own]
-
-
-def _takes(make: Callable[..., Any]) -> str:
-    return next(iter(inspect.signature(make).parameters), "")
 
 
 def _leading_arguments(
     make: Callable[..., Any], problem: Problem, given: dict[str, Any]
 ) -> tuple[Any, ...]:
     """The problem or bounds that a policy takes first; removes the keys of the bounds from `given`."""
-    if _takes(make) == "problem":
+    if takes(make) == "problem":
         return (problem,)
-    if _takes(make) != "bounds":
+    if not takes(make):
         return ()
     of_bounds = {key: given.pop(key) for key in list(given) if key not in own_keys(make)}
     bounds = Bounds.of(problem, of_bounds.pop("rho_bar", None))

@@ -15,7 +15,8 @@ MOST_SECONDS = 30.0  # of a request
 _PATIENCE = 0.4  # seconds that an older request is given, so that a drag shows pictures on its way
 _WAIT = 0.1  # seconds between two looks at a computation
 
-_pool = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="lab")  # for all visitors
+# For all visitors; more than there are cores, so that a few long requests do not hold up the others.
+_pool = ThreadPoolExecutor(2 * (os.cpu_count() or 1), thread_name_prefix="lab")
 _log = logging.getLogger("dlbjax")
 
 
@@ -29,6 +30,7 @@ class Ticket:
     def __init__(self, is_stale: Callable[["Ticket"], bool]) -> None:
         self._is_stale = is_stale
         self._lock = threading.Lock()
+        self._cancelled = False
         self.began: float | None = None
         self.total = self.done = 0  # rounds of all runs
 
@@ -36,6 +38,10 @@ class Ticket:
         """Note that the computation starts, after waiting for others."""
         self.began = time.perf_counter()
         self.check()
+
+    def cancel(self) -> None:
+        """Let the computation end at its next tick: nobody looks at the page."""
+        self._cancelled = True
 
     def expect(self, rounds: int) -> None:
         """Note that so many more rounds are to be simulated."""
@@ -49,7 +55,7 @@ class Ticket:
 
     def check(self) -> None:
         """Raise `StaleError` where the request is stale, `InputError` where its time is up."""
-        if self._is_stale(self):
+        if self._cancelled or self._is_stale(self):
             raise StaleError
         if self.seconds > MOST_SECONDS:
             raise InputError(

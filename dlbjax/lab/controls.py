@@ -16,12 +16,14 @@ from dlbjax.lab.settings import (
     LONGEST,
     MOST_RUNS,
     OFFERS,
+    PARAMETERS,
     SHORTEST,
     InputError,
     Learner,
     Settings,
+    sigma_of,
 )
-from dlbjax.lab.sources import base_of, limits_of, sigma_of, table_of
+from dlbjax.lab.sources import base_of, limits_of, table_of
 from dlbjax.model.problem import Problem
 
 _SIGMAS = [0.0, *(float(f"{s:.2g}") for s in np.geomspace(1e-4, 1, 41))]
@@ -35,29 +37,95 @@ _LISTED: Mapping[str, tuple[str, list[float]]] = {
     "runs": ("runs", _RUNS),
 }
 _ERROR = ":host { color: #b00020; font-size: 13px; }"
+_WIDE: Any = {"sizing_mode": "stretch_width"}
+
+
+_SLIDERS: Mapping[str, Any] = {
+    "rho_bar": {"start": 0, "end": 0.99, "step": 0.01},
+    "scale": {"start": 0, "end": 2, "step": 0.05},
+}
 
 
 class Errors:
-    """Places for errors, one beside every field."""
+    """The place of an error: below the widgets of its field."""
 
     def __init__(self) -> None:
-        self._panes: dict[str, pn.pane.HTML] = {}
+        self._places: dict[str, pn.Column] = {}
+        self._at: pn.Column | None = None
+        self._pane = pn.pane.HTML("", stylesheets=[_ERROR], margin=(0, 10), **_WIDE)
 
-    def place(self, field: str) -> pn.pane.HTML:
-        """The place beside a field, to be put into the layout."""
-        pane = pn.pane.HTML(
-            "", visible=False, stylesheets=[_ERROR], margin=(0, 10), sizing_mode="stretch_width"
-        )
-        self._panes[field] = pane
-        return pane
+    def place(self, field: str, *widgets: Any, **options: Any) -> pn.Column:
+        """Widgets of a field, to be put into the layout; with "" those of all that have none."""
+        self._places[field] = pn.Column(*widgets, **_WIDE, **options)
+        return self._places[field]
+
+    def forget(self, field: str) -> None:
+        """Take note that the widgets of a field are gone."""
+        del self._places[field]
 
     def show(self, error: InputError | None) -> None:
         """Show an error beside its field, or with None no error."""
-        at = error and self._panes.get(error.field, self._panes[""])
-        for pane in self._panes.values():
-            text = html.escape(str(error)) if pane is at else ""
-            if pane.object != text:
-                pane.object, pane.visible = text, bool(text)
+        if self._at is not None:
+            self._at.remove(self._pane)
+        self._at = None
+        if error is None:
+            return
+        text, field = str(error), error.field
+        if field in OFFERS and field not in self._places:  # it has no parameters
+            text, field = f"{OFFERS[field].label}: {text}", "policies"
+        self._pane.object = html.escape(text)
+        self._at = self._places.get(field, self._places[""])
+        self._at.append(self._pane)
+
+
+class Box:
+    """The widgets of a policy's parameters.
+
+    Args:
+      policy: its name.
+      errors: where its errors are shown.
+      change: called with the parameters that a visitor has changed; a text where one was typed.
+    """
+
+    def __init__(self, policy: str, errors: Errors, change: Callable[..., None]) -> None:
+        offer = OFFERS[policy]
+        made: dict[str, Any] = {}
+        for name in offer.parameters:
+            label = PARAMETERS[name].label
+            if name in _SLIDERS:
+                made[name] = pn.widgets.FloatSlider(label=label, **_SLIDERS[name], **_WIDE)
+            else:
+                made[name] = pn.widgets.TextInput(label=label, placeholder="default", width=85)
+            made[name].param.watch(lambda event, name=name: change(**{name: event.new}), "value")
+        self._widgets = made
+        texts = [widget for name, widget in made.items() if name not in _SLIDERS]
+        if "rho_bar" in made:
+            self._exact = pn.widgets.Checkbox(label="ρ̄ = ρ(A)", width=100, align="end")
+            self._exact.param.watch(
+                lambda event: change(rho_bar=None if event.new else made["rho_bar"].value), "value"
+            )
+            texts.append(self._exact)
+        sliders = [made[name] for name in _SLIDERS if name in made]
+        title = pn.pane.HTML(f"<b>{html.escape(offer.label)}</b>", margin=(5, 10, 0, 10))
+        self.layout = errors.place(policy, title, *sliders, pn.Row(*texts), margin=(0, 0, 8, 0))
+
+    def fill(self, learner: Learner) -> None:
+        """Bring the widgets in line with a policy's settings."""
+        for name, widget in self._widgets.items():
+            value = getattr(learner, name)
+            if name not in _SLIDERS:
+                widget.value = "" if value is None else f"{value:g}"
+            elif value is not None:
+                widget.value = value
+            elif name == "scale":
+                widget.value = 1.0
+        if "rho_bar" in self._widgets:
+            self._exact.value = learner.rho_bar is None
+
+    def fill_rho(self, rho: float) -> None:
+        """Show ρ(A) where that is the ρ̄ that the policy is given."""
+        if "rho_bar" in self._widgets and self._exact.value:
+            self._widgets["rho_bar"].value = min(0.99, rho)
 
 
 class Controls:
@@ -80,9 +148,9 @@ class Controls:
         self._widgets: dict[str, Any] = {}
         self._listed = {name: list(values) for name, (_, values) in _LISTED.items()}
         self._labels = {name: pn.pane.HTML("", margin=(5, 10, 0, 10)) for name in _LISTED}
-        self._learners: dict[str, dict[str, Any]] = {}
-        self._table: Any = pn.widgets.Tabulator(pd.DataFrame())  # until there is a problem
-        self._table_card: Any = None
+        self._boxes: dict[str, Box] = {}
+        self._problem: Problem | None = None
+        self._table: Any = None  # until it is looked at
         cards = [self._problem_card(sources), self._policies_card(), self._size_card()]
         self.layout = pn.Column(*cards, width=340, margin=(0, 10))
 
@@ -113,27 +181,26 @@ class Controls:
             table=None,
         )  # fmt: skip
 
-    def _learner_moved(self, policy: str, name: str, event: Any) -> None:
+    def _ticked(self, event: Any) -> None:
+        if not self._filling:
+            learners = [
+                self._settings.learner(name) or Learner(name)
+                for name in OFFERS
+                if name in event.new
+            ]
+            self._change(learners=tuple(learners))
+
+    def _learner_moved(self, policy: str, **values: Any) -> None:
         if self._filling:
             return
-        learners = {each.policy: each for each in self._settings.learners}
-        learner = learners.get(policy, Learner(policy))
         try:
-            if name == "lam":
-                learners[policy] = replace(learner, lam=_number_or_none(policy, event.new))
-            elif name == "exact":
-                rho_bar = None if event.new else self._learners[policy]["rho_bar"].value
-                learners[policy] = replace(learner, rho_bar=rho_bar)
-            elif name != "tick":
-                learners[policy] = replace(learner, **{name: event.new})
-            elif event.new:
-                learners[policy] = learner
-            else:
-                del learners[policy]
+            numbers: Any = {name: _number(policy, name, value) for name, value in values.items()}
+            learners = {each.policy: each for each in self._settings.learners}
+            learners[policy] = replace(learners[policy], **numbers)
         except InputError as error:
             self._errors.show(error)
         else:
-            self._change(learners=tuple(learners[name] for name in OFFERS if name in learners))
+            self._change(learners=tuple(learners.values()))
 
     def _table_edited(self, event: Any) -> None:
         rows = self._table.value.iloc[:, 1:].to_numpy().tolist()
@@ -156,8 +223,7 @@ class Controls:
                     self._widgets[name].value = value
             self._widgets["delay"].visible = settings.source == "delayed"
             self._widgets["seed"].visible = settings.source == "random"
-            for policy in OFFERS:
-                self._fill_learner(policy, settings.learner(policy))
+            self._fill_learners(settings.learners)
         finally:
             self._filling = False
 
@@ -180,74 +246,76 @@ class Controls:
         step = float(f"{(high - low) / 60:.1g}") or 1.0
         slider.param.update(start=min(total, low + step), end=max(total, high), step=step)
 
-    def _fill_learner(self, policy: str, learner: Learner | None) -> None:
-        widgets = self._learners[policy]
-        widgets["tick"].value = learner is not None
-        widgets["box"].visible = learner is not None and bool(learner.parameters)
-        if learner is None:
-            return
-        if "rho_bar" in widgets:
-            widgets["exact"].value = learner.rho_bar is None
-            widgets["rho_bar"].value = (
-                widgets["rho_bar"].value if learner.rho_bar is None else learner.rho_bar
-            )
-        if "lam" in widgets:
-            widgets["lam"].value = "" if learner.lam is None else f"{learner.lam:g}"
-        if "scale" in widgets:
-            widgets["scale"].value = learner.scale
+    def _fill_learners(self, learners: tuple[Learner, ...]) -> None:
+        self._ticks.value = [each.policy for each in learners]
+        tunable = {each.policy: each for each in learners if each.parameters}
+        for policy in self._boxes.keys() - tunable:
+            del self._boxes[policy]
+            self._errors.forget(policy)
+        for policy, learner in tunable.items():
+            if policy not in self._boxes:
+                self._boxes[policy] = Box(
+                    policy, self._errors, partial(self._learner_moved, policy)
+                )
+            self._boxes[policy].fill(learner)
+        boxes = [self._boxes[policy].layout for policy in tunable]
+        if boxes != list(self._tuning):
+            self._tuning.objects = boxes
 
     def fill_problem(self, problem: Problem) -> None:
         """Show a problem: ρ(A), J*, its action set and its table."""
-        system, self._filling = problem.system, True
+        self._problem, rho, self._filling = problem, float(problem.system.rho), True
         try:
-            self._widgets["memory"].label = f"memory, a factor on A; ρ(A) = {system.rho:.3g}"
-            for learner in self._settings.learners:
-                if "rho_bar" in learner.parameters and learner.rho_bar is None:
-                    self._learners[learner.policy]["rho_bar"].value = min(0.99, float(system.rho))
+            self._widgets["memory"].label = f"memory, factor on A (ρ(A) = {rho:.3g})"
+            for box in self._boxes.values():
+                box.fill_rho(rho)
         finally:
             self._filling = False
         self._numbers.object = html.escape(
             f"J* = {problem.optimal_value:.4g} at u* = {views.shown(problem.optimal_action)}, "
             f"{len(problem.actions)} vertices"
         )
-        picture = views.actions_figure(problem)
+        picture = self._drawing.draw(problem)
         self._actions.param.update(object=picture, visible=picture is not None)
-        self._fill_table(problem)
+        self._fill_table()
 
-    def _fill_table(self, problem: Problem) -> None:
-        across, down = views.table_names(problem.system)
-        frame = pd.DataFrame(table_of(problem.system), columns=across)
-        frame.insert(0, "to", down)
-        if frame.equals(self._table.value):
+    def _fill_table(self) -> None:
+        if self._problem is None or self._table_card.collapsed:
             return
-        if list(frame) == list(self._table.value):
-            self._table.value = frame
+        across, down = views.table_names(self._problem.system)
+        frame = pd.DataFrame(table_of(self._problem.system), columns=across)
+        frame.insert(0, "to", down)
+        if self._table is not None and list(frame) == list(self._table.value):
+            if not frame.equals(self._table.value):
+                self._table.value = frame
             return
         editors: dict[str, Any] = {"to": None} | {name: {"type": "number"} for name in across}
         self._table = pn.widgets.Tabulator(
-            frame, layout="fit_data", sortable=False, selectable=False, show_index=False, editors=editors,
-            sizing_mode="stretch_width",
+            frame, layout="fit_data", sortable=False, selectable=False, show_index=False,
+            editors=editors, **_WIDE,
         )  # fmt: skip
         self._table.on_edit(self._table_edited)
-        self._table_card[0] = self._table
+        self._table_place[0] = self._table
 
     # --- the cards -----------------------------------------------------------------------------------
 
-    def _field(self, name: str, widget: Any) -> pn.Column:
+    def _field(self, name: str, widget: Any, *above: Any) -> pn.Column:
         """A widget for a field, above the place for its errors."""
         self._widgets[name] = widget
         widget.sizing_mode = "stretch_width"
         widget.param.watch(partial(self._moved, name), "value")
-        return pn.Column(widget, self._errors.place(name), sizing_mode="stretch_width")
+        return self._errors.place(name, *above, widget)
 
     def _problem_card(self, sources: Mapping[str, str]) -> pn.Card:
         slider = pn.widgets.FloatSlider
+        self._table_place = self._errors.place("table", pn.Spacer())
         self._table_card = pn.Card(
-            pn.Spacer(), self._errors.place("table"), title="the system, editable", collapsed=True, margin=10,
-            sizing_mode="stretch_width",
-        )  # fmt: skip
+            self._table_place, title="the system, editable", collapsed=True, margin=10, **_WIDE
+        )
+        self._table_card.param.watch(lambda event: self._fill_table(), "collapsed")
         self._numbers = pn.pane.HTML("", margin=(0, 10))
-        self._actions = pn.pane.Bokeh(None, sizing_mode="stretch_width")
+        self._drawing = views.ActionsFigure()
+        self._actions = pn.pane.Bokeh(None, **_WIDE)
         return pn.Card(
             self._field("source", pn.widgets.Select(label="source", options=dict(sources))),
             self._field("delay", pn.widgets.IntSlider(label="delay (rounds)", start=1, end=20)),
@@ -258,57 +326,37 @@ class Controls:
             self._field("x1", slider(label="x₁, added to every coordinate", start=-2, end=2, step=0.05)),
             self._numbers, self._actions,
             self._table_card,
-            title="Problem", sizing_mode="stretch_width",
+            title="Problem", **_WIDE,
         )  # fmt: skip
 
     def _policies_card(self) -> pn.Card:
-        rows: list[Any] = [self._errors.place("policies")]
-        for policy, offer in OFFERS.items():
-            made: dict[str, Any] = {"tick": pn.widgets.Checkbox(label=offer.label, margin=(3, 10))}
-            if "rho_bar" in offer.parameters:
-                made["rho_bar"] = pn.widgets.FloatSlider(
-                    label="ρ̄ it is given", start=0, end=0.99, step=0.01
-                )
-                made["exact"] = pn.widgets.Checkbox(
-                    label="ρ̄ = ρ(A)", value=True, width=100, align="center"
-                )
-            if "lam" in offer.parameters:
-                made["lam"] = pn.widgets.TextInput(label="λ", placeholder="its default", width=120)
-            if "scale" in offer.parameters:
-                made["scale"] = pn.widgets.FloatSlider(
-                    label="scale of β", start=0, end=2, step=0.05, value=1
-                )
-            for name, widget in made.items():
-                widget.param.watch(partial(self._learner_moved, policy, name), "value")
-            sliders = [made[name] for name in ("rho_bar", "scale") if name in made]
-            for widget in sliders:
-                widget.sizing_mode = "stretch_width"
-            others = pn.Row(*(made[name] for name in ("exact", "lam") if name in made))
-            made["box"] = pn.Column(
-                *sliders, others, visible=False, margin=(0, 0, 8, 20), sizing_mode="stretch_width"
-            )
-            self._learners[policy] = made
-            rows += [made["tick"], made["box"], self._errors.place(policy)]
-        return pn.Card(*rows, title="Policies", sizing_mode="stretch_width")
+        options = {offer.label: policy for policy, offer in OFFERS.items()}
+        self._ticks = pn.widgets.CheckBoxGroup(options=options, **_WIDE)
+        self._ticks.param.watch(self._ticked, "value")
+        self._tuning = pn.Column(**_WIDE)
+        ticks = self._errors.place("policies", self._ticks)
+        return pn.Card(ticks, self._tuning, title="Policies", **_WIDE)
 
     def _size_card(self) -> pn.Card:
-        return pn.Card(
-            self._slider("rounds"), self._slider("runs"), title="Size", sizing_mode="stretch_width"
-        )
+        return pn.Card(self._slider("rounds"), self._slider("runs"), title="Size", **_WIDE)
 
     def _slider(self, name: str) -> pn.Column:
         """A slider over the places in a list, below its value."""
+        last = len(_LISTED[name][1]) - 1
         slider = pn.widgets.IntSlider(
-            label="", start=0, end=len(_LISTED[name][1]) - 1, show_value=False, tooltips=False,
-            margin=(0, 10, 5, 10),
-        )  # fmt: skip
-        return pn.Column(self._labels[name], self._field(name, slider), sizing_mode="stretch_width")
+            label="", start=0, end=last, show_value=False, tooltips=False, margin=(0, 10, 5, 10)
+        )
+        return self._field(name, slider, self._labels[name])
 
 
-def _number_or_none(policy: str, text: str) -> float | None:
+def _number(policy: str, name: str, value: Any) -> float | None:
+    """A parameter as it came from its widget, None for its default."""
+    if not isinstance(value, str):
+        return value
     try:
-        return float(text) if text.strip() else None
+        return float(value) if value.strip() else None
     except ValueError:
+        label = PARAMETERS[name].label
         raise InputError(
-            policy, f"λ must be a number, or empty for its default; got {text!r:.60}"
+            policy, f"{label} must be a number, or empty for its default; got {value!r:.60}"
         ) from None

@@ -45,6 +45,7 @@ _SMALL = ":host { color: #555; font-size: 13px; }"
 _STAYS = (
     "@media (min-width: 840px) { :host { position: sticky; top: 0; } }"  # while controls scroll
 )
+_CELLS = "th, td { white-space: nowrap; }"  # a phone scrolls them
 _CODE = "textarea { font-family: monospace; font-size: 11px; white-space: pre; }"
 
 
@@ -62,7 +63,7 @@ class Page:
         self._computer = Computer(given)
         self._queue = Queue(self)
         self._document = pn.state.curdoc
-        self._filling = False
+        self._filling = self._shown = False
         self._curves: list[Curve] = []
         self._run: Any = None
         self._regret = views.RegretFigure()
@@ -109,8 +110,10 @@ class Page:
         self.start()
 
     def progress(self, ticket: Ticket) -> None:
-        """Show how far a computation is, if it takes long."""
-        if ticket.began is None or ticket.seconds > _SHOW_PROGRESS:
+        """Show how far a computation is, if it takes long; end it where the browser is gone."""
+        if self._is_left():
+            ticket.cancel()
+        elif ticket.began is None or ticket.seconds > _SHOW_PROGRESS:
             self._later(partial(self._progress, ticket))
 
     def show(self, outcome: Outcome, ticket: Ticket) -> None:
@@ -120,6 +123,11 @@ class Page:
     def reject(self, error: InputError) -> None:
         """Say why there is no picture; the last one stays."""
         self._later(partial(self._complain, error))
+
+    def _is_left(self) -> bool:
+        """Whether no browser is connected; its session is kept for a while."""
+        context: Any = None if self._document is None else self._document.session_context
+        return context is not None and context.session.connection_count == 0
 
     def _later(self, change: Callable[[], None]) -> None:
         """Change the document: under its lock on a server, at once in a notebook."""
@@ -146,7 +154,7 @@ class Page:
 
     def _show(self, outcome: Outcome, seconds: float) -> None:
         state, problem, content = outcome.state, outcome.problem, outcome.content
-        self._bar.visible = False
+        self._bar.visible, self._shown = False, True
         self._errors.show(None)
         if state.view == "regret":
             self._show_regret(content, problem, state)
@@ -189,7 +197,11 @@ class Page:
     def _complain(self, error: InputError) -> None:
         self._bar.visible = False
         self._errors.show(error)
-        self._status.object = "The last picture stays until this is corrected."
+        self._status.object = (
+            "The last picture stays until this is corrected."
+            if self._shown
+            else "There is no picture until this is corrected."
+        )
 
     def _fill(self) -> None:
         """Bring the widgets in line with the state."""
@@ -238,7 +250,7 @@ class Page:
         wide: Any = {"sizing_mode": "stretch_width"}
         self._panes: dict[str, Any] = {name: pn.pane.Bokeh(None, **wide) for name in VIEWS}
         for name in ("final", "entries"):
-            self._panes[name] = pn.pane.DataFrame(None, index=False, **wide)
+            self._panes[name] = pn.pane.DataFrame(None, index=False, stylesheets=[_CELLS], **wide)
         self._widgets = {
             "measure": pn.widgets.RadioButtonGroup(options=["expected", "offline", "realised"]),
             "log_rounds": pn.widgets.Checkbox(label="log rounds"),
@@ -260,7 +272,7 @@ class Page:
         ]
         scroll = pn.Column(self._panes["final"], styles={"overflow-x": "auto"}, **wide)
         entries = pn.Column(self._panes["entries"], styles={"overflow-x": "auto"}, **wide)
-        which = pn.FlexBox(self._selects[1], self._widgets["run"], self._errors.place("run"))
+        which = self._errors.place("run", pn.FlexBox(self._selects[1], self._widgets["run"]))
         self._tabs = pn.Tabs(
             ("Regret", pn.Column(
                 pn.FlexBox(*choices, align_items="center"), self._panes["regret"], scroll, **wide)),

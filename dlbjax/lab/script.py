@@ -52,7 +52,9 @@ def _section(settings: Settings, given: Problem | None, prefix: str) -> list[str
         elif offer.takes == "bounds":
             rho = "" if learner.rho_bar is None else f", rho_bar={learner.rho_bar!r}"
             first = [f"dlb.Bounds.of({prefix}problem{rho})"]
-        arguments = first + [f"{name}={value!r}" for name, value in learner.arguments.items()]
+        arguments = first + [
+            f"{name}={value!r}" for name, value in learner.arguments(problem).items()
+        ]
         lines.append(f'    "{learner.label}": dlb.{learner.policy}({", ".join(arguments)}),')
     size = f"horizon={settings.rounds:_}, seeds={settings.runs}"
     return [

@@ -14,6 +14,7 @@ from dlbjax.model.problem import Problem
 ADDRESS = "127.0.0.1"
 MOST_VISITORS = 50
 _LARGEST_MESSAGE = 2**20  # bytes from a browser
+_PATIENCE = 30  # seconds that a browser has to load the page's scripts
 
 _open: set[Page] = set()  # pages that are being looked at
 
@@ -47,6 +48,7 @@ def make_server(given: Problem | None = None, name: str = "", port: int = 0) -> 
     return pn.io.server.get_server(
         lambda: _page(given, name), port=port, address=ADDRESS, title="dlbjax lab",
         websocket_origin=origins, websocket_max_message_size=_LARGEST_MESSAGE,
+        unused_session_lifetime_milliseconds=_PATIENCE * 1000,
     )  # fmt: skip
 
 

@@ -1,8 +1,9 @@
 """What a visitor of the lab has chosen: validated, to and from the query of the page's address."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from inspect import signature
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
@@ -12,28 +13,15 @@ from dlbjax.common.arrays import real_array, real_number, whole_number
 from dlbjax.common.hints import hint
 from dlbjax.model.bounds import Bounds
 from dlbjax.model.problem import Problem
-from dlbjax.policies import (
-    ar2,
-    batch_exp3,
-    clairvoyant,
-    d_lin_ucb,
-    dynlin_ucb,
-    dynlin_ucb_adaptive,
-    dynlin_ucb_tight,
-    exp3,
-    explore_then_commit,
-    lin_ucb,
-    myopic,
-    planned,
-    thompson_sampling,
-    ucb1,
-)
+from dlbjax.model.problems import synthetic
+from dlbjax.model.system import System
 from dlbjax.policies.base import Policy
+from dlbjax.policies.catalogue import POLICIES, takes
 from dlbjax.results.result import REGRETS
 
 FEWEST_RUNS, MOST_RUNS = 8, 1024
 SHORTEST, LONGEST = 1_000, 1_000_000  # rounds
-MOST_ROUNDS = 10**8  # of all runs of a policy
+MOST_ROUNDS = 2 * 10**8  # of all runs of a policy
 MOST_STATES, MOST_VERTICES = 30, 256
 MOST_POLICIES = 8
 _LONGEST_QUERY = 16_000  # characters
@@ -61,66 +49,113 @@ class InputError(ValueError):
         self.field = field
 
 
+def sigma_of(system: System) -> float:
+    """The largest standard deviation of any noise, which the slider for σ sets."""
+    return float(max(system.reward_noise, np.sqrt(np.linalg.norm(system.state_noise, 2))))
+
+
+class Parameter(NamedTuple):
+    """A number that a policy may be given on the page."""
+
+    label: str
+    check: Callable[..., Any]
+    limits: Mapping[str, float]
+    default: float | None = None  # for policies that need the number and have no default
+
+
+PARAMETERS: Mapping[str, Parameter] = {
+    "rho_bar": Parameter("ρ̄ it is given", real_number, {"at_least": 0.0, "below": 1.0}),
+    "scale": Parameter("scale of β", real_number, {"at_least": 0.0, "at_most": 1e3}),
+    "lam": Parameter("λ", real_number, {"above": 0.0, "at_most": 1e9}),
+    "lags": Parameter("lags", whole_number, {"at_least": 1, "at_most": 20}, 1),
+    "order": Parameter("order", whole_number, {"at_least": 1, "at_most": 20}, 1),
+    "m": Parameter("bound m", real_number, {"at_least": 0.0, "at_most": 1e6}, 1.0),
+}
+
+
 class Offer(NamedTuple):
     """A policy of the lab."""
 
     label: str
     make: Callable[..., Any]
     takes: str  # its first argument: "bounds", "problem" or "" for none
-    parameters: tuple[str, ...] = ()
+    parameters: tuple[str, ...]
+    needs: Mapping[str, float]  # parameters without a default of the policy's own
+    needs_sigma: bool  # as an argument, not among its bounds
+
+    def made(self, problem: Problem, rho_bar: float | None, **arguments: float) -> Policy:
+        """The policy for a problem."""
+        first = {"bounds": lambda: Bounds.of(problem, rho_bar), "problem": lambda: problem}
+        return self.make(*([first[self.takes]()] if self.takes else []), **arguments)
 
 
-OFFERS: Mapping[str, Offer] = {
-    offer.make.__name__: offer
-    for offer in (
-        Offer("DynLin-UCB", dynlin_ucb, "bounds", ("rho_bar", "lam", "scale")),
-        Offer("DynLin-UCB tight", dynlin_ucb_tight, "bounds", ("rho_bar", "lam")),
-        Offer("DynLin-UCB adaptive", dynlin_ucb_adaptive, ""),
-        Offer("Lin-UCB", lin_ucb, "bounds", ("rho_bar", "lam")),
-        Offer("D-Lin-UCB", d_lin_ucb, "bounds", ("rho_bar", "lam")),
-        Offer("Thompson sampling", thompson_sampling, "bounds", ("rho_bar", "lam")),
-        Offer("Explore then commit", explore_then_commit, ""),
-        Offer("Exp3", exp3, "bounds", ("rho_bar",)),
-        Offer("Batch-Exp3", batch_exp3, "bounds", ("rho_bar",)),
-        Offer("AR2", ar2, "bounds", ("rho_bar",)),
-        Offer("UCB1", ucb1, "bounds", ("rho_bar",)),
-        Offer("Myopic", myopic, "problem"),
-        Offer("Clairvoyant", clairvoyant, "problem"),
-        Offer("Plan", planned, "problem"),
-    )
-}
+def _offers() -> dict[str, Offer]:
+    """Every policy of which the page can give all that it needs, DynLin-UCB's kin first."""
+    problem, found = synthetic(), {}
+    for name, make in POLICIES.items():
+        own, kind = signature(make).parameters, takes(make)
+        needed = {key for key, each in own.items() if each.default is each.empty} - {kind}
+        needs = {key: p.default for key, p in PARAMETERS.items() if key in needed and p.default}
+        if needed - set(needs) - {"sigma"}:
+            continue
+        known = tuple(
+            key
+            for key in PARAMETERS
+            # UCB1 has another `scale`, without a default of 1.
+            if (key in own and (key != "scale" or own[key].default == 1))
+            or (key == "rho_bar" and kind == "bounds")
+        )
+        offer = Offer("", make, kind, known, needs, "sigma" in needed)
+        sigma = {"sigma": 1.0} if offer.needs_sigma else {}
+        label = offer.made(problem, None, **needs, **sigma).name
+        found[name] = offer._replace(label=label[0].upper() + label[1:])
+
+    def place(item: tuple[str, Offer]) -> tuple[bool, bool, str]:
+        name, offer = item
+        return (not name.startswith("dynlin_ucb"), offer.takes == "problem", offer.label)
+
+    return dict(sorted(found.items(), key=place))
+
+
+OFFERS: Mapping[str, Offer] = _offers()
 
 
 @dataclass(frozen=True)
 class Learner:
-    """A policy that is ticked, and its parameters.
+    """A policy that is ticked, and its parameters; None stands for the default.
 
     Attributes:
       policy: its name among `OFFERS`.
       rho_bar: ρ̄, ρ(A) by default.
-      lam: λ, the policy's own default by default.
       scale: factor on β.
+      lam: λ.
+      lags: rounds that it looks back on.
+      order: order of an autoregression.
+      m: bound on the constant of an autoregression.
+
+    >>> Learner("larl", lags=0)
+    Traceback (most recent call last):
+    dlbjax.lab.settings.InputError: lags must be a whole number from 1 to 20; got 0
     """
 
     policy: str
     rho_bar: float | None = None
+    scale: float | None = None
     lam: float | None = None
-    scale: float = 1.0
+    lags: int | None = None
+    order: int | None = None
+    m: float | None = None
 
     def __post_init__(self) -> None:
         if self.policy not in OFFERS:
             raise InputError(
                 "policies", f"there is no {self.policy!r:.60}{hint(self.policy, OFFERS)}"
             )
-        for name in ("rho_bar", "lam", "scale"):
-            value, default = getattr(self, name), type(self).__dataclass_fields__[name].default
-            if value == default:
-                continue
+        for name, value in self.given.items():
             if name not in self.parameters:
                 raise InputError(self.policy, f"{self.policy} has no {name}")
-            limits = {"rho_bar": {"at_least": 0.0, "below": 1.0}, "lam": {"above": 0.0, "at_most": 1e9},
-                      "scale": {"at_least": 0.0, "at_most": 1e3}}  # fmt: skip
-            number = _checked(self.policy, real_number, name, value, **limits[name])
+            _, check, limits, _ = PARAMETERS[name]
+            number = _checked(self.policy, check, name, value, **limits)
             object.__setattr__(self, name, number)
 
     @property
@@ -134,44 +169,46 @@ class Learner:
         return OFFERS[self.policy].parameters
 
     @property
-    def arguments(self) -> dict[str, float]:
-        """Its arguments that differ from their defaults, but for those of its bounds."""
-        given = {"lam": self.lam} if self.lam is not None else {}
-        return given | ({"scale": self.scale} if self.scale != 1.0 else {})
+    def given(self) -> dict[str, float]:
+        """Its parameters that are not left to their defaults."""
+        values = {name: getattr(self, name) for name in PARAMETERS}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def arguments(self, problem: Problem) -> dict[str, float]:
+        """Its arguments, but for the first and for defaults."""
+        offer = OFFERS[self.policy]
+        sigma = {"sigma": sigma_of(problem.system)} if offer.needs_sigma else {}
+        found = {**offer.needs, **self.given, **sigma}
+        found.pop("rho_bar", None)
+        return found
 
     def make(self, problem: Problem) -> Policy:
         """The policy for a problem."""
-        offer = OFFERS[self.policy]
         try:
             with np.errstate(all="ignore"):  # what overflows is rejected by name
-                if offer.takes == "bounds":
-                    return offer.make(Bounds.of(problem, self.rho_bar), **self.arguments)
-                return offer.make(*([problem] if offer.takes else []))
+                return OFFERS[self.policy].made(problem, self.rho_bar, **self.arguments(problem))
         except ValueError as error:
             raise InputError(self.policy, str(error)) from None
 
     def text(self) -> str:
         """As in the page's address, such as `dynlin_ucb:rho_bar=0.3`."""
-        values = {name: getattr(self, name) for name in ("rho_bar", "lam", "scale")}
-        defaults = Learner(self.policy)
-        given = [f"{k}={v!r}" for k, v in values.items() if v != getattr(defaults, k)]
-        return self.policy + (":" + ",".join(given) if given else "")
+        given = ",".join(f"{name}={value!r}" for name, value in self.given.items())
+        return f"{self.policy}:{given}" if given else self.policy
 
     @classmethod
     def parse(cls, text: str) -> "Learner":
         """The inverse of `text`.
 
         >>> Learner.parse("dynlin_ucb:rho_bar=0.3,lam=2")
-        Learner(policy='dynlin_ucb', rho_bar=0.3, lam=2.0, scale=1.0)
+        Learner(policy='dynlin_ucb', rho_bar=0.3, scale=None, lam=2.0, lags=None, order=None, m=None)
         """
         name, colon, rest = text.partition(":")
         given = dict(item.partition("=")[::2] for item in rest.split(",")) if colon else {}
         for key in given:
-            if key not in ("rho_bar", "lam", "scale"):
-                raise InputError(
-                    "policies", f"a policy has no {key!r:.60}; it may have rho_bar, lam, scale"
-                )
-        return cls(name, **{key: _number("policies", key, value) for key, value in given.items()})
+            if key not in PARAMETERS:
+                known = ", ".join(PARAMETERS)
+                raise InputError("policies", f"a policy has no {key!r:.60}; it may have {known}")
+        return cls(name, **{key: _parsed("policies", value) for key, value in given.items()})
 
 
 @dataclass(frozen=True)
@@ -248,41 +285,28 @@ class Settings:
         """The settings of a policy, None where it is not ticked."""
         return next((each for each in self.learners if each.policy == policy), None)
 
-    def query(self) -> dict[str, list[str]]:
-        """What differs from the defaults, for the page's address."""
-        default, found = Settings(), {}
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if value == getattr(default, each.name):
-                continue
-            if each.name == "learners":
-                found["policy"] = [learner.text() for learner in value] or [""]
-            else:
-                found[each.name] = [json.dumps(value) if each.name == "table" else str(value)]
+    def query(self) -> list[tuple[str, str]]:
+        """What differs from the defaults, for the page's address.
+
+        >>> Settings(sigma=0.1, learners=(Learner("lin_ucb", lam=2.0),)).query()
+        [('sigma', '0.1'), ('policy', 'lin_ucb:lam=2.0')]
+        """
+        found = _differences(self, Settings())
+        if self.learners != Settings.learners:
+            found += [("policy", each.text()) for each in self.learners] or [("policy", "")]
         return found
 
     @classmethod
-    def of_query(cls, query: Mapping[str, list[str]]) -> "Settings":
+    def of_query(cls, query: Sequence[tuple[str, str]]) -> "Settings":
         """The inverse of `query`.
 
-        >>> settings = Settings(sigma=0.1, learners=(Learner("lin_ucb", lam=2.0),))
-        >>> settings.query()
-        {'sigma': ['0.1'], 'policy': ['lin_ucb:lam=2.0']}
-        >>> Settings.of_query(settings.query()) == settings
+        >>> Settings.of_query([("sigma", "0.1"), ("policy", "")]) == Settings(sigma=0.1, learners=())
         True
         """
-        given: dict[str, Any] = {}
-        for name, texts in query.items():
-            if name == "policy":
-                given["learners"] = tuple(Learner.parse(text) for text in texts if text)
-            elif name == "source":
-                given[name] = texts[-1]
-            elif name == "table":
-                given[name] = _table(texts[-1])
-            elif name in cls.__dataclass_fields__ and name != "learners":
-                given[name] = _number(name, name, texts[-1])
-            else:
-                raise InputError("address", f"the page's address has an unknown key {name!r:.60}")
+        given = _values(cls, [(name, text) for name, text in query if name != "policy"])
+        policies = [text for name, text in query if name == "policy"]
+        if policies:
+            given["learners"] = tuple(Learner.parse(text) for text in policies if text)
         return cls(**given)
 
 
@@ -318,6 +342,8 @@ class State:
                 raise InputError(name, f"there is no {name} {value!r:.60}{hint(str(value), known)}")
         run = _checked("run", whole_number, "run", self.run, at_least=0, at_most=MOST_RUNS - 1)
         object.__setattr__(self, "run", run)
+        for name in ("log_rounds", "log_regret", "overlays"):
+            object.__setattr__(self, name, bool(getattr(self, name)))
 
     def change(self, **values: Any) -> "State":
         """A copy with some fields of the state or of its settings changed."""
@@ -327,15 +353,10 @@ class State:
 
     def query(self) -> str:
         """The query of the page's address, which brings this state back."""
-        default, found = State(), dict(self.settings.query())
-        for each in fields(self)[2:]:
-            value = getattr(self, each.name)
-            if value != getattr(default, each.name):
-                found[each.name] = [str(int(value) if isinstance(value, bool) else value)]
+        found = self.settings.query() + _differences(self, State())
         if self.kept is not None:
-            found |= {f"kept.{name}": texts for name, texts in self.kept.query().items()}
-            found["kept"] = ["1"]
-        return urlencode(found, doseq=True)
+            found += [("kept", "1"), *((f"kept.{k}", text) for k, text in self.kept.query())]
+        return urlencode(found)
 
     @classmethod
     def of_query(cls, text: str) -> "State":
@@ -350,29 +371,38 @@ class State:
             pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=100)
         except ValueError:
             raise InputError("address", "the page's address has too many keys") from None
-        settings: dict[str, list[str]] = {}
-        kept: dict[str, list[str]] = {}
-        own: dict[str, str] = {}
-        for name, value in pairs:
-            if name in State.__dataclass_fields__ and name != "settings":
-                own[name] = value
-            elif name.startswith("kept."):
-                kept.setdefault(name.removeprefix("kept."), []).append(value)
-            else:
-                settings.setdefault(name, []).append(value)
-        given: dict[str, Any] = {
-            name: own[name] for name in ("view", "measure", "subject") if name in own
-        }
-        given |= {
-            name: own[name] == "1"
-            for name in ("log_rounds", "log_regret", "overlays")
-            if name in own
-        }
-        if "run" in own:
-            given["run"] = _number("run", "run", own["run"])
-        if "kept" in own:
+        kept = [(k.removeprefix("kept."), text) for k, text in pairs if k.startswith("kept.")]
+        pairs = [(k, text) for k, text in pairs if not k.startswith("kept.")]
+        own = {"view", "measure", "log_rounds", "log_regret", "overlays", "subject", "run"}
+        given = _values(cls, [(k, text) for k, text in pairs if k in own])
+        if "kept" in dict(pairs):
             given["kept"] = Settings.of_query(kept)
-        return cls(settings=Settings.of_query(settings), **given)
+        rest = [(k, text) for k, text in pairs if k not in own and k != "kept"]
+        return cls(settings=Settings.of_query(rest), **given)
+
+
+_TEXTS = ("source", "view", "measure", "subject")  # fields that are no numbers
+_PARTS = ("learners", "settings", "kept")  # fields that have a text of their own
+
+
+def _differences(one: Any, default: Any) -> list[tuple[str, str]]:
+    """Fields that differ, as texts: JSON, or the text itself."""
+    pairs = [(each.name, getattr(one, each.name)) for each in fields(one)]
+    return [
+        (name, value if name in _TEXTS else json.dumps(value))
+        for name, value in pairs
+        if name not in _PARTS and value != getattr(default, name)
+    ]
+
+
+def _values(cls: type[Settings | State], pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Fields from their texts; of one that is given twice the last."""
+    found = {}
+    for name, text in pairs:
+        if name not in cls.__dataclass_fields__ or name in _PARTS:
+            raise InputError("address", f"the page's address has an unknown key {name!r:.60}")
+        found[name] = text if name in _TEXTS else _parsed(name, text)
+    return found
 
 
 def _checked(field: str, check: Callable[..., Any], *arguments: Any, **limits: Any) -> Any:
@@ -383,18 +413,11 @@ def _checked(field: str, check: Callable[..., Any], *arguments: Any, **limits: A
         raise InputError(field, str(error)) from None
 
 
-def _number(field: str, name: str, text: str) -> float | int:
-    try:
-        number = float(text)
-    except ValueError:
-        number = float("nan")
-    if not abs(number) < float("inf"):
-        raise InputError(field, f"{name} must be a finite number; got {text!r:.60}")
-    return int(number) if number.is_integer() and "." not in text else number
-
-
-def _table(text: str) -> Any:
+def _parsed(field: str, text: str) -> Any:
+    """JSON; whether it is what the field needs is checked there."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        raise InputError("table", "the table must be a list of rows of numbers") from None
+        raise InputError(
+            field, f"{text!r:.60} is no number, nor a list of rows of numbers"
+        ) from None

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dlbjax.common.arrays import Array
-from dlbjax.lab.settings import GIVEN, MOST_STATES, MOST_VERTICES, InputError, Settings
+from dlbjax.lab.settings import GIVEN, MOST_STATES, MOST_VERTICES, InputError, Settings, sigma_of
 from dlbjax.model import problems
 from dlbjax.model.actions import ActionSet, budget
 from dlbjax.model.problem import Problem
@@ -77,11 +77,6 @@ def limits_of(actions: ActionSet) -> Limits | None:
 def table_of(system: System) -> np.ndarray:
     """(n+1, n+d) the system as one matrix, [[A, B], [ωᵀ, θᵀ]]: from state and action to state and reward."""
     return np.block([[system.A, system.B], [system.omega[None], system.theta[None]]])
-
-
-def sigma_of(system: System) -> float:
-    """The largest standard deviation of any noise, which the slider for σ sets."""
-    return float(max(system.reward_noise, np.sqrt(np.linalg.norm(system.state_noise, 2))))
 
 
 def problem_of(settings: Settings, given: Problem | None = None) -> Problem:

@@ -26,7 +26,8 @@ def final_table(curves: Sequence[Curve]) -> pd.DataFrame | None:
         row: dict[str, object] = {"policy": curve.label, "runs": len(curve.result.seeds)}
         for kind in ("expected", "offline", "realised"):
             summary = curve.result.summary(kind, _QUANTILES)
-            row[kind] = f"{_number(summary.mean[-1])} ± {_number(summary.standard_error[-1])}"
+            mean, error = float(summary.mean[-1]), float(summary.standard_error[-1])
+            row[kind] = f"{_number(mean)} ± {_number(0 if error < 1e-9 * abs(mean) else error)}"
             if kind == "expected":
                 row["10 % / 50 % / 90 %"] = " / ".join(map(_number, summary.quantiles[:, -1]))
         rows.append(row)

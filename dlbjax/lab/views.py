@@ -22,6 +22,7 @@ from dlbjax.common.arrays import Array
 from dlbjax.lab.outcomes import Curve, Run, Shares
 from dlbjax.lab.settings import OFFERS, State
 from dlbjax.lab.sources import table_of
+from dlbjax.model.actions import ActionSet
 from dlbjax.model.problem import Problem
 from dlbjax.model.system import System
 from dlbjax.results.plot import BANDS, COLOURS
@@ -55,11 +56,12 @@ def table_names(system: System) -> tuple[list[str], list[str]]:
 
 
 def _figure(height: int, **options: Any) -> Any:  # Bokeh's own types do not know its conversions
-    made = figure(
+    made: Any = figure(
         height=height, sizing_mode="stretch_width", min_width=280, tools="pan,box_zoom,reset,save",
-        active_drag=None, toolbar_location="above", **options,
+        active_drag=None, **options,
     )  # fmt: skip
     made.toolbar.logo = None
+    made.title.text_font_size = "12px"
     for axis, kind in ((made.xaxis, "x_axis_type"), (made.yaxis, "y_axis_type")):
         if (
             options.get(kind, "linear") == "linear"
@@ -92,7 +94,7 @@ class RegretFigure:
         runs = sorted({len(curve.result.seeds) for curve in curves})
         self.figure.yaxis.axis_label = f"{state.measure} regret (units of reward)"
         self.figure.title.text = (
-            f"mean of {' and '.join(map(str, runs))} runs, band: {BANDS['quantiles']}"
+            f"{' and '.join(map(str, runs))} runs: mean, {BANDS['quantiles']}"
             if runs else "tick a policy to see its regret"
         )  # fmt: skip
         return is_new
@@ -106,8 +108,8 @@ class RegretFigure:
         for curve in curves:
             source = self._sources[curve.label] = ColumnDataSource({"rounds": []})
             look: dict[str, Any] = {"color": colour_of(curve.learner.policy), "source": source}
-            late = list(OFFERS).index(curve.learner.policy) >= len(COLOURS)
-            dash = "dashed" if curve.kept else "dotdash" if late else "solid"
+            dashes = ("dashed", "dotted") if curve.kept else ("solid", "dotdash")
+            dash = dashes[list(OFFERS).index(curve.learner.policy) // len(COLOURS) % 2]
             made.varea("rounds", "low", "high", fill_alpha=0.08 if curve.kept else 0.18, **look)
             lines.append(
                 made.line("rounds", "mean", line_width=2, line_dash=dash, name=curve.label,
@@ -116,7 +118,7 @@ class RegretFigure:
         for dash, name in zip(("dotted", "dotdash", "dashed"), overlays, strict=False):
             source = self._sources[name] = ColumnDataSource({"rounds": []})
             made.line(
-                "rounds", "mean", color="black", line_dash=dash, legend_label=name, source=source
+                "rounds", "mean", color="#777777", line_dash=dash, legend_label=name, source=source
             )
         if lines:
             tips = [("", "$name"), ("round", "@rounds{0,0}"), ("mean", "@mean{0,0.00}"),
@@ -174,10 +176,10 @@ def vertices_figure(shares: Shares, problem: Problem, log_rounds: bool) -> figur
     return made
 
 
-def _legend_below(made: figure) -> None:
+def _legend_below(made: figure, columns: int = 2) -> None:
     legend = made.legend[0]
     made.add_layout(legend, "below")
-    legend.ncols, legend.label_text_font_size, legend.border_line_color = 2, "11px", None
+    legend.ncols, legend.label_text_font_size, legend.border_line_color = columns, "11px", None
 
 
 def run_figure(run: Run, problem: Problem, first: int) -> LayoutDOM:
@@ -188,23 +190,23 @@ def run_figure(run: Run, problem: Problem, first: int) -> LayoutDOM:
     rounds = np.arange(first, first + len(run.rewards[rows]))
     epochs = run.epochs[(run.epochs >= rounds[0]) & (run.epochs <= rounds[-1])]
     span = Range1d(rounds[0] - 1, rounds[-1] + 1)
-    states, rewards, played = (_figure(height, x_range=span) for height in (260, 200, 170))
+    states, rewards, played = (_figure(height, x_range=span) for height in (280, 200, 170))
     for i, name in enumerate(numbered("x", n)):
         look = {"color": COLOURS[i % len(COLOURS)], "legend_label": name}
         states.line(rounds, run.states[rows, i], line_width=1.5, **look)
         states.line(
             rounds, run.shadow[rows, i], line_width=2.5, line_alpha=0.45, line_dash="dashed", **look
         )
-    states.title.text = f"{run.learner.label}, run {run.seed}: hidden state (dashed: without noise)"
+    states.title.text = f"{run.learner.label}, run {run.seed} (dashed: without noise)"
     states.legend.visible = n <= len(COLOURS)
-    states.legend.orientation, states.legend.background_fill_alpha = "horizontal", 0.6
-    states.legend.label_text_font_size, states.legend.padding = "11px", 3
-    states.yaxis.axis_label = "state"
+    _legend_below(states, 6)
+    states.yaxis.axis_label = "hidden state"
     rewards.scatter(rounds, run.rewards[rows], size=4, color="#444444")
     rewards.line(rounds, run.rewards[rows], color="#888888")
-    rewards.line(rounds, np.full(len(rounds), problem.optimal_value), color=COLOURS[2], line_width=1.5,
-                 line_dash="dashed", legend_label="J*")  # fmt: skip
-    rewards.legend.background_fill_alpha, rewards.legend.padding = 0.6, 3
+    rewards.line(
+        rounds, np.full(len(rounds), problem.optimal_value), color=COLOURS[2], line_width=1.5,
+        line_dash="dashed",
+    )  # fmt: skip
     rewards.yaxis.axis_label = "reward"
     played.step(rounds, run.actions[rows], mode="center", color=COLOURS[0], line_width=2)
     played.yaxis.axis_label, played.xaxis.axis_label = "vertex", "round"
@@ -212,10 +214,8 @@ def run_figure(run: Run, problem: Problem, first: int) -> LayoutDOM:
     for each in (states, rewards, played):
         if not every_round:
             each.vspan(x=epochs - 0.5, line_color="#999999", line_alpha=0.6, line_width=1)
-    rewards.title.text = (
-        "a decision every round"
-        if every_round
-        else f"grey lines: epochs begin ({len(epochs)} here)"
+    rewards.title.text = "dashed: J*; " + (
+        "a decision every round" if every_round else f"grey: {len(epochs)} epochs begin"
     )
     return column(states, rewards, played, sizing_mode="stretch_width")
 
@@ -228,8 +228,8 @@ def response_figure(problem: Problem) -> LayoutDOM:
     settled = np.flatnonzero(sizes > 1e-3 * max(sizes.max(), 1e-300))
     lags = np.arange(max(6, int(settled[-1]) + 2 if len(settled) else 6))[: _LAGS + 1]
     response = _figure(300)
-    response.title.text = "impulse response: what one unit of an action adds to later rewards"
-    response.xaxis.axis_label, response.yaxis.axis_label = "rounds later", "reward"
+    response.title.text = "impulse response"
+    response.xaxis.axis_label, response.yaxis.axis_label = "rounds later", "reward per unit"
     names = numbered("u", system.d)
     for i, name in enumerate(names):
         look = {"color": COLOURS[i % len(COLOURS)], "legend_label": name}
@@ -237,8 +237,8 @@ def response_figure(problem: Problem) -> LayoutDOM:
         response.line(lags, values, line_width=1.5, **look)
         response.scatter(lags, values, size=5, **look)
     response.legend.background_fill_alpha, response.legend.visible = 0.6, system.d <= len(COLOURS)
-    totals = _figure(240, x_range=names)
-    totals.title.text = "h per channel: immediate (θ) and carried over"
+    totals = _figure(270, x_range=names)
+    totals.title.text = "h per channel: immediate (θ), carried over"
     totals.yaxis.axis_label = "reward per unit and round"
     offset = [(name, -0.18) for name in names]
     totals.vbar(offset, 0.3, system.theta, color=COLOURS[4], legend_label="immediate")
@@ -247,37 +247,55 @@ def response_figure(problem: Problem) -> LayoutDOM:
         offset, 0.3, problem.h - system.theta, color=COLOURS[0], legend_label="carried over"
     )
     totals.scatter(names, problem.h, marker="diamond", size=11, color="black", legend_label="h")
-    totals.legend.background_fill_alpha, totals.legend.orientation = 0.6, "horizontal"
+    _legend_below(totals, 3)
     return column(response, totals, sizing_mode="stretch_width")
 
 
-def actions_figure(problem: Problem) -> figure | None:
-    """The action set in two or three dimensions, vertices coloured by J(u); None in other dimensions."""
-    vertices, d = problem.actions.vertices, problem.actions.d
-    if d not in (2, 3):
-        return None
-    made = _figure(250)
+class ActionsFigure:
+    """The action set in two or three dimensions, vertices coloured by J(u)."""
+
+    def __init__(self) -> None:
+        self._vertices: np.ndarray | None = None
+        self._figure: figure | None = None
+
+    def draw(self, problem: Problem) -> figure | None:
+        """The figure for a problem, a new one for other vertices; None in other dimensions."""
+        vertices = problem.actions.vertices
+        if vertices.shape[1] not in (2, 3):
+            return None
+        if self._vertices is None or not np.array_equal(vertices, self._vertices):
+            self._vertices = np.array(vertices)
+            self._source, self._mapper = ColumnDataSource(), LinearColorMapper(palette=Viridis256)
+            self._figure = _drawn_actions(problem.actions, self._source, self._mapper)
+        flat = vertices if vertices.shape[1] == 2 else vertices @ _VIEW
+        best = problem.gaps <= 1e-12 * max(abs(float(problem.optimal_value)), 1e-300)
+        low, high = float(problem.values.min()), float(problem.values.max())
+        self._mapper.update(low=low, high=high if high > low else low + 1)
+        self._source.data = {
+            "x": flat[:, 0], "y": flat[:, 1], "J": problem.values, "u": [shown(u) for u in vertices],
+            "size": np.where(best, 18, 11), "marker": np.where(best, "star", "circle"),
+        }  # fmt: skip
+        return self._figure
+
+
+def _drawn_actions(
+    actions: ActionSet, source: ColumnDataSource, mapper: LinearColorMapper
+) -> figure:
+    vertices, d = actions.vertices, actions.d
+    made = _figure(250, toolbar_location=None)
     flat = vertices if d == 2 else vertices @ _VIEW
-    edges = _edges(vertices) if problem.actions.convex else []
+    edges = _edges(vertices) if actions.convex else []
     made.multi_line(
         [flat[list(edge), 0] for edge in edges],
         [flat[list(edge), 1] for edge in edges],
         color="#aaaaaa",
     )
-    low, high = float(problem.values.min()), float(problem.values.max())
-    mapper = LinearColorMapper(palette=Viridis256, low=low, high=high if high > low else low + 1)
-    best = problem.gaps <= 1e-12 * max(abs(float(problem.optimal_value)), 1e-300)
-    source = ColumnDataSource({
-        "x": flat[:, 0], "y": flat[:, 1], "J": problem.values, "u": [shown(u) for u in vertices],
-        "size": np.where(best, 18, 11),
-        "marker": ["star" if b else "circle" for b in best],
-    })  # fmt: skip
     dots = made.scatter(
         "x", "y", size="size", marker="marker", source=source, line_color="#333333",
         fill_color={"field": "J", "transform": mapper},
     )  # fmt: skip
     made.add_tools(HoverTool(renderers=[dots], tooltips=[("u", "@u"), ("J(u)", "@J{0.0000}")]))
-    made.add_layout(dots.construct_color_bar(title="J(u)", width=8), "right")
+    made.add_layout(dots.construct_color_bar(width=8), "right")
     if d == 3:
         made.axis.visible = made.grid.visible = False
         made.match_aspect = True
@@ -293,7 +311,7 @@ def actions_figure(problem: Problem) -> figure | None:
         )
     else:
         made.xaxis.axis_label, made.yaxis.axis_label = numbered("u", 2)
-    made.title.text = "action set (★ u*)"
+    made.title.text = "action set, coloured by J(u); ★ u*"
     return made
 
 
@@ -333,7 +351,7 @@ def sensitivity_figure(sensitivity: Sensitivity) -> figure:
         "text": [f"{v:.2g}" if v else "0" for v in values.ravel()],
     })  # fmt: skip
     made = _figure(60 + 44 * (n + 1), x_range=across, y_range=down[::-1], x_axis_location="above")
-    made.title.text = f"∂J*/∂entry, J* = {sensitivity.value:.4g}: from (column) to (row)"
+    made.title.text = f"∂J*/∂entry: from column to row; J* = {sensitivity.value:.4g}"
     cells = made.rect("x", "y", 1, 1, source=source, line_color="white", fill_alpha=0.75,
                       fill_color={"field": "slope", "transform": mapper})  # fmt: skip
     if n + d <= 12:

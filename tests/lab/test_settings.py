@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlbjax.lab.settings import OFFERS, SOURCES, VIEWS, InputError, Learner, Settings, State
+from dlbjax.lab.settings import (
+    OFFERS,
+    PARAMETERS,
+    SOURCES,
+    VIEWS,
+    InputError,
+    Learner,
+    Settings,
+    State,
+)
 
 numbers = st.floats(1e-3, 0.99)
 
@@ -16,7 +25,10 @@ numbers = st.floats(1e-3, 0.99)
 def learners(draw):
     made = []
     for name in draw(st.lists(st.sampled_from(list(OFFERS)), unique=True, max_size=8)):
-        chosen = {key: draw(st.none() | numbers) for key in OFFERS[name].parameters}
+        kinds = {
+            key: st.integers(1, 20) if key in ("lags", "order") else numbers for key in PARAMETERS
+        }
+        chosen = {key: draw(st.none() | kinds[key]) for key in OFFERS[name].parameters}
         made.append(
             Learner(name, **{key: value for key, value in chosen.items() if value is not None})
         )

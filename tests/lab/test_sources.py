@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import dlbjax as dlb
-from dlbjax.lab.settings import SOURCES, InputError, Settings
-from dlbjax.lab.sources import limits_of, problem_of, sigma_of, table_of
+from dlbjax.lab.settings import SOURCES, InputError, Settings, sigma_of
+from dlbjax.lab.sources import limits_of, problem_of, table_of
 
 
 @pytest.mark.parametrize("source", SOURCES)
