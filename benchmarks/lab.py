@@ -84,7 +84,7 @@ def table(page: Page) -> list[str]:
 
 def changed(page: Page, before: list[str]) -> None:
     while table(page) in (before, []):
-        page.wait_for_timeout(5)
+        page.wait_for_timeout(20)
 
 
 async def crowd(address: str, server: int, args: argparse.Namespace) -> list[tuple[str, str]]:
