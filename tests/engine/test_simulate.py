@@ -560,16 +560,16 @@ def test_memory_does_not_grow_with_the_horizon():
     script = r"""
         import re, sys
         from dlbjax.experiments import sensitivity
-        sensitivity(int(sys.argv[1]), 50)
+        sensitivity(int(sys.argv[1]), 8)
         print(re.search(r"VmHWM:\s*(\d+)", open("/proc/self/status").read())[1])
     """
     peak = [
         1024
         * int(subprocess.check_output([sys.executable, "-c", textwrap.dedent(script), horizon]))
-        for horizon in ("30000", "300000")
+        for horizon in ("20000", "200000")
     ]
     assert max(peak) < 1.5e9
-    assert peak[1] - peak[0] < 30e6
+    assert peak[1] - peak[0] < 30e6  # a number of every round of the 40 runs would take 58 MB
 
 
 def test_policies_that_share_their_epochs_share_their_noise():

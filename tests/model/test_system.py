@@ -264,7 +264,7 @@ FULL = powers._DOUBLINGS  # compiling the whole search takes seconds for each n:
 
 
 @pytest.mark.parametrize("quantity", DECAY)
-@pytest.mark.parametrize(("seed", "n", "doublings"), [(9, 2, 11), (22, 3, 11), (29, 4, FULL)])
+@pytest.mark.parametrize(("seed", "n", "doublings"), [(9, 2, 11), (29, 4, FULL)])
 def test_gradients_of_decay_equal_central_differences(monkeypatch, quantity, seed, n, doublings):
     monkeypatch.setattr(powers, "_DOUBLINGS", doublings)
     function, fields = DECAY[quantity], fields_of(random_system(seed, n, 1, radius=0.7))
