@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dlbjax.campaign import Model, read_log
 from dlbjax.cli.arguments import Commands, check_writable, count, numbers, order
-from dlbjax.common.hints import printable
+from dlbjax.common.hints import show
 from dlbjax.identification import identify
 
 _EPILOG = """\
@@ -105,9 +105,9 @@ def _run(args: argparse.Namespace) -> int:
             raise ValueError(f"{args.data}: {error}") from error
     model = Model.of(fit, log, low=args.low, high=args.high, total=args.budget)
     model.save(args.out)
-    print(fit)
+    show(fit)
     for warning in caught:
         if str(warning.message) not in fit.warnings:  # the summary has those
-            print(f"  warning     {printable(str(warning.message))}")
+            show(f"  warning     {warning.message}")
     print(args.out)
     return 0

@@ -14,7 +14,7 @@ from dlbjax.campaign import Choice, Model, Option, choose, read_model
 from dlbjax.campaign.choice import CONSTANT, rehearse
 from dlbjax.cli.arguments import Commands, check_writable, count, numbers
 from dlbjax.common.files import write_atomically
-from dlbjax.common.hints import printable
+from dlbjax.common.hints import printable, show
 from dlbjax.results.result import Results
 
 _EPILOG = """\
@@ -91,7 +91,7 @@ def _run(args: argparse.Namespace) -> int:
 
         with write_atomically(args.report) as file:
             file.write(report(model, choice).encode())
-    print((_json if args.json else _text)(model, choice, lost, args.rehearse))
+    show((_json if args.json else _text)(model, choice, lost, args.rehearse))
     return 0
 
 

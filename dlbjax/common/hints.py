@@ -33,6 +33,16 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def show(text: object) -> None:
+    r"""Print lines whose names come from files, without what would move or colour the cursor.
+
+    >>> show("channel\n  a\x1b[31m")
+    channel
+      a\x1b[31m
+    """
+    print("\n".join(map(printable, str(text).split("\n"))))
+
+
 def optional(package: str, extra: str = "xarray") -> Any:
     """Import an optional package, or raise an ImportError that says how to install it."""
     try:

@@ -169,3 +169,16 @@ def test_a_failed_rehearsal_does_not_cost_the_plan(capsys, monkeypatch):
     printed = capsys.readouterr()
     assert "best plan over 3 rounds" in printed.out
     assert printed.err == "no rehearsal: no\n"
+
+
+def test_control_characters_in_names_do_not_reach_the_terminal(monkeypatch, capsys):
+    def fails(*_):
+        raise ValueError("\x1b[0m")
+
+    monkeypatch.setattr("dlbjax.cli.plan.rehearse", fails)
+    model(channels=("a\x1b[31m", "b", "c"), reward="sales\x9b2J").save("model.json")
+    assert main(["plan", "model.json", "--horizon", "2"]) == 0
+    out, err = capsys.readouterr()
+    assert r"a\x1b[31m" in out
+    assert out.startswith(r"sales\x9b2J per round")
+    assert not {"\x1b", "\x9b"} & {*out, *err}
