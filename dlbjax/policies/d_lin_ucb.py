@@ -70,8 +70,9 @@ def act(params: Params, vertices: Array, state: State, epoch: Epoch) -> Array:
     """u ← argmax ⟨V⁻¹b, u⟩ + β_{t−1} √(uᵀV⁻¹ṼV⁻¹u), every round."""
     regulariser = params.lam * jnp.eye(vertices.shape[1], dtype=vertices.dtype)
     V_inverse = inverse(state.V.value + regulariser)
-    estimate = matvec(V_inverse, state.b.value)
-    spread = matmul(matmul(V_inverse, state.V_squared.value + regulariser), V_inverse)
+    estimate = matvec(V_inverse, state.b.value, reused=True)
+    half = matmul(V_inverse, state.V_squared.value + regulariser, reused=True)
+    spread = matmul(half, V_inverse, reused=True)
     # Rounding may leave a variance of nothing just below zero.
     width = jnp.sqrt(jnp.maximum(quadratic_forms(vertices, spread), 0))
     return first_best(products(vertices, estimate) + epoch.plan * width)

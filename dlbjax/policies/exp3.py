@@ -15,7 +15,7 @@ import numpy as np
 from dlbjax.common.arrays import Array, Number, is_traced, real_number
 from dlbjax.model.bounds import Bounds, check
 from dlbjax.policies.base import Epoch, Feedback, Policy, PolicyGrid, Schedule, over_grid
-from dlbjax.policies.small import Sum, draw, largest, one_hot, total
+from dlbjax.policies.small import Sum, draw, entry, one_hot, total
 
 
 class Params(NamedTuple):
@@ -32,7 +32,8 @@ def init(params: Params, vertices: Array, key: Array) -> Sum:
 
 def probabilities(params: Params, state: Sum) -> Array:
     """p = (1−γ)·softmax(γG/K) + γ/K, (K,)."""
-    weights = jnp.exp(state.value - largest(state.value))
+    # Not `largest`: written out, the maximum is taken anew for every weight.
+    weights = jnp.exp(state.value - jnp.max(state.value))
     share = params.gamma / weights.shape[0]
     return (1 - params.gamma) * (weights / total(weights)) + share
 
@@ -48,7 +49,8 @@ def update(params: Params, state: Sum, feedback: Feedback) -> Sum:
     mean = feedback.total / feedback.length.astype(feedback.total.dtype)
     rescaled = (mean + 2 * params.xi) / (4 * params.xi)
     played = one_hot(feedback.action, p.shape[0])
-    return state.add(jnp.where(played, params.gamma / p.shape[0] * rescaled / p, 0))
+    gain = params.gamma / p.shape[0] * rescaled / entry(p, feedback.action)
+    return state.add(jnp.where(played, gain, 0))
 
 
 def exp3(bounds: Bounds, gamma: Number | None = None) -> Policy | PolicyGrid:

@@ -122,7 +122,7 @@ class Gram(NamedTuple):
     def predict(self, vertices: Array) -> Prediction:
         """⟨ĥ,u⟩ and ‖u‖_{V⁻¹} of every vertex u."""
         V_inverse = inverse(self.V.value)
-        estimate = products(vertices, matvec(V_inverse, self.b.value))
+        estimate = products(vertices, matvec(V_inverse, self.b.value, reused=True))
         return Prediction(estimate, jnp.sqrt(quadratic_forms(vertices, V_inverse)))
 
 

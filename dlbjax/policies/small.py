@@ -102,10 +102,12 @@ def matvec(matrix: Array, vector: Array, reused: bool = False) -> Array:
 
 
 @_shapes("ab", "bc")
-def matmul(one: Array, other: Array) -> Array:
-    """M N, for M (a, b) and N (b, c)."""
+def matmul(one: Array, other: Array, reused: bool = False) -> Array:
+    """M N, for M (a, b) and N (b, c); `reused` as in `matvec`."""
     if other.shape[0] > _WRITTEN_OUT:
         return one @ other
+    if reused:
+        return jnp.sum(one[:, :, None] * other[None], axis=1)
     return _total([one[:, i, None] * other[None, i] for i in range(other.shape[0])])
 
 
@@ -219,9 +221,7 @@ def total(values: Array) -> Array:
     """Sum of a vector, or of the rows of a matrix."""
     if not _shape("values", values):
         raise ValueError("values of total must be a vector or a matrix; got a number")
-    if values.shape[0] > _WRITTEN_OUT:
-        return jnp.sum(values, axis=0)
-    return _total([values[i] for i in range(values.shape[0])])
+    return jnp.sum(values, axis=0)  # a reduction is kept; see `matvec`
 
 
 @_shapes("a")
