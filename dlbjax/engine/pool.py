@@ -29,12 +29,16 @@ _MOST = {"cpu": 512}  # runs of a job; a stretch is prepared once for all of the
 _MOST_ELSEWHERE = (2**15, 2**18)  # at least and at most, by the device's memory
 # Bytes for a run on such a device, which takes some 2¹⁴, or 2¹⁵ where it is recorded.
 _ROOM = 2**17
-# Runs that the compiled program takes on a CPU: a multiple of the first, which serves every job that is over
-# sooner than another program is compiled, and at most the second, so that the fixed cost of a step hardly
-# shows and what it touches stays in the cache. Products of matrices in float32 round in another way where
-# their width is no multiple of 32.
-_MULTIPLE, _WIDEST = 32, 128
+# Runs that the compiled program takes on a CPU: the first number serves every job that is over sooner than
+# another program is compiled; at most the second, so that the fixed cost of a step hardly shows and what it
+# touches stays in the cache.
+_USUAL, _WIDEST = 32, 128
+# What their number is a multiple of: the library for products of matrices rounds in another way elsewhere.
+_MULTIPLE = {np.dtype(np.float64): 8, np.dtype(np.float32): 32}
 _MANY = 64  # numbers that all arms have together, beyond which half as many runs fit
+_TOO_MANY = (
+    4096  # beyond which that library rounds by the width, and the first width fills the cache
+)
 _WORTH_COMPILING = 2**21  # steps times runs of a job
 
 _log = logging.getLogger("dlbjax")
@@ -90,7 +94,7 @@ def deal(
             parts = max(parts, min(share, len(left) // _FEWEST))
         size = -(-len(left) // parts)
         if settings.batch is None:
-            width = choose_width(workers[0], size, group)
+            width = choose_width(workers[0], size, group, settings.dtype)
             size = -(-size // width) * width
         jobs += [Job(number, left[i : i + size]) for i in range(0, len(left), size)]
     return sorted(jobs, key=lambda job: -job.cost(groups))
@@ -105,15 +109,16 @@ def most_runs(device: Any) -> int:
     return min(max(least, 1 << room.bit_length() >> 1), most)
 
 
-def choose_width(device: Any, runs: int, group: Group) -> int:
+def choose_width(device: Any, runs: int, group: Group, dtype: np.dtype) -> int:
     """How many runs of a job the compiled program takes at a time. Their numbers do not depend on it."""
     if device.platform != "cpu":
         return max(64, 1 << (runs - 1).bit_length())
-    if runs * group.size < _WORTH_COMPILING:
-        return _MULTIPLE
-    widest = _WIDEST // (1 if group.tables.arms.size <= _MANY else 2)
+    numbers = group.tables.arms.size
+    if runs * group.size < _WORTH_COMPILING or numbers > _TOO_MANY:
+        return _USUAL
+    widest = _WIDEST // (1 if numbers <= _MANY else 2)
     each = -(-runs // -(-runs // widest))  # of the batches that are needed, about equally many
-    return -(-each // _MULTIPLE) * _MULTIPLE
+    return -(-each // _MULTIPLE[dtype]) * _MULTIPLE[dtype]
 
 
 def compute(
@@ -142,6 +147,8 @@ def compute(
         execution["hosts"] = jax.process_count()
     _log.info("dlbjax: %s", ", ".join(f"{key} {value}" for key, value in execution.items()))
     spellings = [choose_spelling(group, settings, workers[0]) for group in groups]
+    longest = [max((len(job.runs) for job in jobs if job.number == i), default=0)
+               for i in range(len(groups))]  # fmt: skip
     tick(sum(progress.rounds * len(progress.runs) for _, progress in begun))
     free: SimpleQueue[Any] = SimpleQueue()
     for device in workers:
@@ -164,7 +171,9 @@ def compute(
 
     def carry_out(job: Job, device: Any) -> Snapshot:
         group, done = groups[job.number], 0 if job.progress is None else job.progress.rounds
-        width = choose_width(device, len(job.runs), group)
+        # On CPUs the same for all jobs of a group, so that it compiles once.
+        most = longest[job.number] if device.platform == "cpu" else len(job.runs)
+        width = choose_width(device, most, group, settings.dtype)
         spelled, _ = spellings[job.number]
         for snapshot in drive(group, settings, job.runs, width, device, job.progress, spelled):
             if checkpoint:

@@ -50,19 +50,41 @@ def test_every_run_is_dealt_once_in_jobs_of_a_useful_size(policies, seeds, batch
 
 
 @pytest.mark.parametrize(
-    ("runs", "segments", "vertices", "width"),
+    ("runs", "segments", "vertices", "dtype", "width"),
     [
-        (50, 1000, 10, 32),  # over sooner than another program is compiled
-        (50, 10**6, 10, 64),
-        (100, 10**6, 10, 128),  # one batch
-        (150, 10**6, 10, 96),  # two of about equal size
-        (128, 10**6, 40, 64),  # their regressions fill the cache
+        (50, 1000, 10, "float64", 32),  # over sooner than another program is compiled
+        (50, 10**6, 10, "float64", 56),
+        (50, 10**6, 10, "float32", 64),  # whose products round in another way at 56
+        (100, 10**6, 10, "float64", 104),  # one batch
+        (150, 10**6, 10, "float64", 80),  # two of about equal size
+        (128, 10**6, 40, "float64", 64),  # their regressions fill the cache
+        (128, 10**6, 1400, "float64", 32),
     ],
 )
-def test_the_width_of_a_pass_fits_the_runs_and_the_cache(runs, segments, vertices, width):
+def test_the_width_of_a_pass_fits_the_runs_and_the_cache(runs, segments, vertices, dtype, width):
     group = Group(1, segments)
     group.tables.arms = np.zeros((vertices, 3))
-    assert pool.choose_width(jax.devices()[0], runs, group) == width
+    assert pool.choose_width(jax.devices()[0], runs, group, np.dtype(dtype)) == width
+
+
+@pytest.mark.parametrize(
+    ("policy", "channels", "widths"),
+    [(dlb.d_lin_ucb, 6, (40, 56)), (dlb.lin_ucb, 10, (24, 56))],  # both use products of a library
+)
+def test_a_run_does_not_depend_on_the_width_of_its_pass(monkeypatch, policy, channels, widths):
+    actions = dlb.actions.budget(0.0, [1.0] * channels, total=1.5)
+    theta = np.linspace(0.1, 1.0, channels)
+    system = dlb.System([[0.5]], theta[None] / 3, [0.7], theta, sigma=0.1)
+    problem = dlb.Problem(system, actions)
+
+    def learned(width):
+        monkeypatch.setattr(pool, "choose_width", lambda *_: width)
+        learner = policy(dlb.Bounds.of(problem))
+        return dlb.simulate(problem, learner, 100, 8, record="policy").policy_state
+
+    expected = learned(32)
+    for width in widths:
+        jax.tree.map(np.testing.assert_array_equal, learned(width), expected)
 
 
 def test_the_longest_job_starts_first():
