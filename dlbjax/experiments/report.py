@@ -245,6 +245,7 @@ def _save_figure(figure: Figure, stem: Path) -> list[Path]:
             # No date, so that the same results give the same file.
             undated = {"CreationDate": None} if path.suffix == ".pdf" else None
             figure.savefig(file, format=path.suffix[1:], dpi=160, metadata=undated)
+        figure.set_layout_engine("none")  # the layout of the first file serves the second
     plt.close(figure)
     return paths
 
