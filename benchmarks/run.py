@@ -1,7 +1,8 @@
 """dlbjax against what one would write instead, and how its cost grows: `make bench`.
 
 Everything is timed in one process on all cores, dlbjax and its peers one after the other, each after
-a first call that compiles. Writes results.json, table.md and two figures.
+a first call that compiles. Horizons differ from part to part, so that all of it takes a quarter of an hour.
+Writes results.json, table.md and three figures.
 """
 
 import argparse
@@ -38,6 +39,7 @@ from dlbjax.policies.base import make_schedule
 
 PROBLEMS = {"synthetic": dlb.problems.synthetic, "real-world": dlb.problems.real_world}
 NUMPY_RUNS = 16
+FLOAT32_ROUNDS = 100_000  # of Lin-UCB, which rejects more in float32
 POLICIES = {"DynLin-UCB": dlb.dynlin_ucb, "Lin-UCB": dlb.lin_ucb}
 
 
@@ -54,11 +56,14 @@ def main() -> None:
         print(peak_memory_here(*map(int, args.memory_of.split(","))))
         return
     args.out.mkdir(parents=True, exist_ok=True)
-    report = {"machine": machine()} | {part: PARTS[part](args) for part in args.parts}
-    (args.out / "results.json").write_text(json.dumps(report, indent=1))
-    text = table(report)
-    (args.out / "table.md").write_text(text)
-    print(text)
+    report = {"machine": machine()}
+    for part in args.parts:
+        begin = time.perf_counter()
+        report[part] = PARTS[part](args)
+        print(f"{part}: {time.perf_counter() - begin:.0f} s", flush=True)
+        (args.out / "results.json").write_text(json.dumps(report, indent=1))
+        (args.out / "table.md").write_text(table(report))
+    print(table(report))
     draw(report, args.out)
 
 
@@ -93,11 +98,13 @@ def against_peers(args) -> list[dict]:
 
 def against_peers_on(problem_name: str, policy_name: str, args) -> list[dict]:
     problem = PROBLEMS[problem_name]()
-    horizon = args.horizon
+    horizon = min(
+        args.horizon // 4, args.horizon if policy_name == "DynLin-UCB" else FLOAT32_ROUNDS
+    )
     policy, peer = contestants(problem, policy_name, horizon)
     lengths = peer[1]
 
-    short = min(horizon, 20_000)
+    short = min(horizon, 10_000)
     begin = time.perf_counter()
     theirs = np.array([numpy_loop(*peer, short, seed) for seed in range(NUMPY_RUNS)])
     numpy_time = (time.perf_counter() - begin) / NUMPY_RUNS
@@ -125,6 +132,7 @@ def against_peers_on(problem_name: str, policy_name: str, args) -> list[dict]:
                     "problem": problem_name,
                     "policy": policy_name,
                     "runs": runs,
+                    "horizon": horizon,
                     "dtype": dtype,
                     "ns per round": 1e9 * time_ / runs / horizon,
                     "Numba, ns per round": 1e9 * numba_time / runs / horizon,
@@ -177,8 +185,13 @@ def channels(args) -> list[dict]:
     for d in (2, 3, 4, 6, 8, 10, 12):
         problem = budget_problem(d)
         for policy in POLICIES:
-            horizon = args.horizon // (1 if policy == "DynLin-UCB" else 20)  # about equal times
-            row = {"policy": policy, "channels": d, "vertices": len(problem.actions)}
+            horizon = args.horizon // (4 if policy == "DynLin-UCB" else 20)  # about equal times
+            row = {
+                "policy": policy,
+                "channels": d,
+                "vertices": len(problem.actions),
+                "horizon": horizon,
+            }
             row |= side_by_side(problem, policy, horizon, 256, args)
             short = args.horizon // 400  # the plain loop takes ten times as long at ten channels
             _, peer = contestants(problem, policy, short)
@@ -203,7 +216,8 @@ def action_sets(args) -> list[dict]:
         problem = random_problem(np.random.default_rng(0), 3, actions)
         for policy in POLICIES:
             horizon = args.horizon // (50 if policy == "DynLin-UCB" else 1000)
-            row = {"policy": policy, "set": name, "vertices": len(actions), "channels": actions.d}
+            row = {"policy": policy, "set": name, "vertices": len(actions), "channels": actions.d,
+                   "horizon": horizon}  # fmt: skip
             rows.append(row | side_by_side(problem, policy, horizon, 256, args))
             print(json.dumps(rows[-1]), flush=True)
     return rows
@@ -214,8 +228,9 @@ def few_runs(args) -> list[dict]:
     rows = []
     for runs in (8, 16, 32, 50, 64, 128, 256):
         for policy in POLICIES:
-            row = {"policy": policy, "runs": runs}
-            row |= side_by_side(dlb.problems.synthetic(), policy, args.horizon, runs, args)
+            horizon = args.horizon // (1 if policy == "DynLin-UCB" else 4)
+            row = {"policy": policy, "runs": runs, "horizon": horizon}
+            row |= side_by_side(dlb.problems.synthetic(), policy, horizon, runs, args)
             rows.append(row)
             print(json.dumps(row), flush=True)
     return rows
@@ -291,15 +306,17 @@ def devices(args) -> list[dict]:
     rows = []
     for policy_name, make in POLICIES.items():
         policy = make(dlb.Bounds.of(problem))
+        horizon = args.horizon // (1 if policy_name == "DynLin-UCB" else 5)
         for count in sorted({1, len(jax.devices())}):
             used = jax.devices()[:count]
             time_, _ = seconds(
-                lambda policy=policy, used=used: dlb.simulate(
-                    problem, policy, args.horizon, 256, devices=used, progress=False
+                lambda policy=policy, used=used, horizon=horizon: dlb.simulate(
+                    problem, policy, horizon, 256, devices=used, progress=False
                 ),
                 args.repeats,
             )
-            rows.append({"policy": policy_name, "devices": count, "seconds": time_})
+            row = {"policy": policy_name, "horizon": horizon, "devices": count, "seconds": time_}
+            rows.append(row)
     return rows
 
 
@@ -321,7 +338,7 @@ def compilation(args) -> list[dict]:
 def growth(args) -> list[dict]:
     """Cost per run and round as one thing at a time grows from a base case."""
     rng = np.random.default_rng(0)
-    base = {"horizon": args.horizon // 10, "runs": 256, "n": 3, "d": 3, "vertices": 10}
+    base = {"horizon": args.horizon // 100, "runs": 256, "n": 3, "d": 3, "vertices": 10}
     cases = [("horizon", [args.horizon // 100, args.horizon // 10, args.horizon]),
              ("n", [1, 2, 4, 8, 16]), ("vertices", [10, 100, 1000, 4000])]  # fmt: skip
     rows = []
@@ -391,7 +408,8 @@ def table(report: dict) -> str:
     host = report["machine"]
     text = [
         f"{host['cores']} cores, {host['processor']}, Python {host['python']}, JAX {host['jax']}, "
-        f"Numba {host['numba']}; ns are per round and run, in float64 unless said otherwise.\n"
+        f"Numba {host['numba']}; ns are per round and run, in float64 unless said otherwise. Calls of dlbjax "
+        "and of the loops take turns: medians, and ± half of the spread of all calls.\n"
     ]
 
     def rows(part: str, *heads: str, line) -> None:
@@ -400,15 +418,19 @@ def table(report: dict) -> str:
             text.append("\n".join(f"| {x} |" for x in (" | ".join(heads), " | ".join(["---"] * len(heads)),
                                                        *lines)) + "\n")  # fmt: skip
 
-    def ratio(r: dict) -> list[str]:
-        return [f"{r['dlbjax']:.1f} (± {r['dlbjax, spread'] / 2:.0%})",
-                f"{r['Numba, recursive']:.1f}"]  # fmt: skip
+    def both(r: dict) -> list[str]:
+        return [f"{r[name]:.1f} (± {r[f'{name}, spread'] / 2:.0%})"
+                for name in ("dlbjax", "Numba, recursive")]  # fmt: skip
+
+    def rounds(r: dict) -> str:
+        return f"{r['policy']}, {r['horizon']:,} rounds"
 
     rows(
-        "against peers", "problem", "policy", "runs", "dtype", "ns", "vs NumPy", "vs Numba",
-        "vs drawing its normals (jax.random)", "(own sampler)",
+        "against peers", "problem", "policy", "runs", "dtype", "ns", "against NumPy",
+        "against the recursive Numba loop", "time over that of drawing its normals with jax.random",
+        "with its own sampler",
         line=lambda r: [
-            r["problem"], r["policy"], str(r["runs"]), r["dtype"], f"{r['ns per round']:.2f}",
+            r["problem"], rounds(r), str(r["runs"]), r["dtype"], f"{r['ns per round']:.2f}",
             f"{r['NumPy, ns per round'] / r['ns per round']:.0f}×",
             f"{r['Numba, ns per round'] / r['ns per round']:.2f}×",
             f"{r['ns per round'] / r['jax.random.normal, ns per round']:.2f}",
@@ -419,21 +441,21 @@ def table(report: dict) -> str:
         "channels", "channels (vertices), 256 runs", "policy", "dlbjax, ns", "recursive Numba loop",
         "plain Numba loop", "dlbjax against the better loop",
         line=lambda r: [
-            f"{r['channels']} ({r['vertices']})", r["policy"], *ratio(r), f"{r['Numba']:.1f}",
+            f"{r['channels']} ({r['vertices']})", rounds(r), *both(r), f"{r['Numba']:.1f}",
             f"{min(r['Numba, recursive'], r['Numba']) / r['dlbjax']:.2f}×",
         ],
     )  # fmt: skip
     rows(
         "action sets", "set (vertices), 256 runs", "policy", "dlbjax, ns", "recursive Numba loop", "ratio",
         line=lambda r: [
-            f"{r['set']} ({r['vertices']})", r["policy"], *ratio(r),
+            f"{r['set']} ({r['vertices']})", rounds(r), *both(r),
             f"{r['Numba, recursive'] / r['dlbjax']:.2f}×",
         ],
     )  # fmt: skip
     rows(
         "few runs", "runs, synthetic problem", "policy", "dlbjax, ns", "recursive Numba loop", "ratio",
         line=lambda r: [
-            str(r["runs"]), r["policy"], *ratio(r), f"{r['Numba, recursive'] / r['dlbjax']:.2f}×"
+            str(r["runs"]), rounds(r), *both(r), f"{r['Numba, recursive'] / r['dlbjax']:.2f}×"
         ],
     )  # fmt: skip
     rows(
@@ -446,7 +468,7 @@ def table(report: dict) -> str:
     )  # fmt: skip
     rows(
         "devices", "policy, 256 runs", "devices", "seconds",
-        line=lambda r: [r["policy"], str(r["devices"]), f"{r['seconds']:.2f}"],
+        line=lambda r: [rounds(r), str(r["devices"]), f"{r['seconds']:.2f}"],
     )  # fmt: skip
     rows(
         "compilation", "policy", "first call", "other seeds, σ, λ, ρ̄",
