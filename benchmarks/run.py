@@ -550,13 +550,13 @@ def draw_peers(report: dict, out: Path) -> None:
 
 
 PARTS = {
+    "compilation": compilation,  # before others compile the same shapes
     "channels": channels,
     "action sets": action_sets,
     "few runs": few_runs,
     "figure 1": figure1,
     "against peers": against_peers,
     "devices": devices,
-    "compilation": compilation,
     "growth": growth,
     "memory": memory,
 }
