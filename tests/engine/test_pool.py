@@ -87,6 +87,19 @@ def test_a_run_does_not_depend_on_the_width_of_its_pass(monkeypatch, policy, cha
         jax.tree.map(np.testing.assert_array_equal, learned(width), expected)
 
 
+def test_all_jobs_of_a_group_share_one_program(monkeypatch):
+    widths, drive = [], pool.drive
+
+    def seen(group, settings, numbers, width, *rest):
+        widths.append(width)
+        return drive(group, settings, numbers, width, *rest)
+
+    monkeypatch.setattr(pool, "drive", seen)
+    monkeypatch.setattr(pool, "_WORTH_COMPILING", 0)
+    dlb.simulate(PROBLEM, dlb.myopic(PROBLEM), 50, seeds=50, devices=jax.devices()[:1] * 2)
+    assert widths == [32, 32]  # of 32 and 18 runs
+
+
 def test_the_longest_job_starts_first():
     jobs = pool.deal([Group(1, 5), Group(1, 50), Group(1, 20)], settings(8), jax.devices()[:1])
     assert [job.number for job in jobs] == [1, 2, 0]
