@@ -126,3 +126,29 @@ def test_ctrl_c_is_honoured_every_time_and_soon(times, tmp_path):
         child.kill()
         child.communicate()
     assert max(waits) < 20  # compiling is not interrupted
+
+
+COMMAND = """
+    import signal
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    print("begun", flush=True)
+    from dlbjax.cli import entry
+    entry()
+"""
+
+
+@pytest.mark.evidence
+def test_ctrl_c_ends_the_command_with_130():
+    """At random moments: where Python itself still imports, it ends by the signal, a shell's 130, too."""
+    rng, codes = np.random.default_rng(0), []
+    asked = ["run", "synthetic", "--policy", "lin_ucb", "--horizon", "100000000", "--seeds", "32"]
+    command = [sys.executable, "-c", textwrap.dedent(COMMAND), *asked]
+    while codes.count(130) < 6:
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert child.stdout.readline() == "begun\n"
+        time.sleep(float(rng.uniform(0, 12)))
+        child.send_signal(signal.SIGINT)
+        _, said = child.communicate(timeout=60)
+        codes.append(child.returncode)
+        assert codes[-1] in (130, -signal.SIGINT), said
+        assert codes[-1] != 130 or said.endswith("dlbjax: interrupted\n"), said
