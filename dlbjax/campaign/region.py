@@ -48,6 +48,11 @@ def region(
     low = model.low if low is None else _limits("low", low, d)
     high = model.high if high is None else _limits("high", high, d)
     current = model.current if current is None else _limits("current", current, d)
+    least = np.minimum(np.minimum(low, 0.0), model.history.spend.min(axis=0, initial=0.0))
+    if (current < least).any():
+        raise ValueError(
+            f"current must be spend on each channel, >= {least.tolist()}; got {current.tolist()}"
+        )
     budgeted = model.total if total is None else float(real_number("total", total))
     if nearby is None:
         actions = budget(low, high, budgeted)

@@ -11,6 +11,7 @@ from dlbjax.common.arrays import real_array, short
 from dlbjax.identification.model import StateSpace
 
 _FEWEST = 10  # rounds
+_SIZES = (1e-100, 1e100)  # of spreads and of values: their squares and ratios do not overflow
 _COLLINEAR = 1e-7  # share of a joint spread that still counts as a direction of its own
 _LONG_GAP = 0.1  # share of an episode
 
@@ -180,6 +181,7 @@ def check_samples(
             raise ValueError(
                 f"{name}: every value is {seen[0]:g}; a constant holds no information on the system"
             )
+    _check_sizes(np.concatenate([samples.inputs, y], axis=1))
     _check_outputs(y)
     names += (
         [f"control {i}" for i in range(samples.controls.shape[1])] if controls is None else controls
@@ -266,6 +268,18 @@ def _dimensions(value: Any) -> int | None:
         return np.ndim(value)
     except ValueError:  # rows of different lengths
         return None
+
+
+def _check_sizes(values: np.ndarray) -> None:
+    """Reject columns whose squares are no longer numbers."""
+    least, most = _SIZES
+    spread = np.nanmax(values, axis=0) / 2 - np.nanmin(values, axis=0) / 2
+    largest = np.nanmax(np.abs(values), axis=0)
+    for i in np.flatnonzero((largest > most) | ((spread > 0) & (spread < least))):
+        raise ValueError(
+            f"values up to {largest[i]:g} with a spread of {2 * spread[i]:g} are beyond what can be squared; "
+            "give actions, controls and rewards in other units"
+        )
 
 
 def _check_outputs(y: np.ndarray) -> None:

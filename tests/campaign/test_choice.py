@@ -44,6 +44,11 @@ def test_probabilities_and_errors():
     assert sum(o.probability for o in options.values()) == pytest.approx(1.0)
 
 
+def test_a_current_allocation_that_cannot_be_is_rejected():
+    with pytest.raises(ValueError, match=r"^current must be spend on each channel, >= \[0\.0, 0"):
+        choose(model(), 3, current=[-1.0, 1.0, 1.0])
+
+
 def test_a_certain_h_leaves_no_doubt():
     choice = choose(model(covariance=np.zeros((4, 4))), 3, nearby=None)
     assert choice.options[0].better == 1.0

@@ -55,6 +55,9 @@ def changed(array, place, value):
         (U[:9], Y[:9], r"there are 9 rounds, too few for any system; give 10 or more"),
         (U[:12], Y[:12], r"order 2 has 14 free parameters, too many for 12 rewards"),
         (U, np.c_[Y, 2 * Y + 1], r"^columns of rewards are collinear"),
+        (U, 1e200 * Y, r"^values up to .*e\+\d+ with a spread of .* in other units"),
+        (U, 1e-200 * Y, r"^values up to .*e-\d+ with a spread of .* in other units"),
+        (1e300 * U, Y, r"^values up to .*e\+\d+ with a spread of .* in other units"),
     ],
 )
 def test_bad_data_are_rejected_with_what_is_wrong(actions, rewards, message):
