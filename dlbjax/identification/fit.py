@@ -66,14 +66,27 @@ class Controls(NamedTuple):
     calendar: Calendar
     next_round: int
 
-    def ahead(self, rounds: int) -> np.ndarray:
-        """(rounds,) what trend and season add to the baseline in the next rounds.
+    def ahead(self, rounds: int, controls: Array | None = None) -> np.ndarray:
+        """(rounds,) what trend, season and other controls add to the baseline in the next rounds.
 
-        Other controls are not known ahead, and stay at their means.
+        Args:
+          rounds: their number.
+          controls: (rounds, q') values of the columns that `identify` was given as controls; what is not
+            given, and the shares of groups, stay at their means.
         """
+        rounds = whole_number("rounds", rounds, at_least=0)
         k = len(self.calendar.names)
-        columns = self.calendar.columns(self.next_round + np.arange(rounds))
-        return (columns - self.means[:k]) @ self.effects[:k]
+        columns = np.tile(self.means, (rounds, 1))
+        columns[:, :k] = self.calendar.columns(self.next_round + np.arange(rounds))
+        if controls is not None:
+            shape = (rounds,) if np.ndim(controls) == 1 else (rounds, None)
+            given = np.asarray(real_array("controls", controls, shape)).reshape(rounds, -1)
+            if k + given.shape[1] > len(self.names):
+                raise ValueError(
+                    f"controls must have a column for each of {list(self.names[k:])}; got {given.shape[1]}"
+                )
+            columns[:, k : k + given.shape[1]] = given
+        return np.asarray((columns - self.means) @ self.effects)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,21 +165,32 @@ class Fit:
         }
         return bounds.replace(**widened)
 
-    def prior(self) -> Prior:
+    def prior(self, rounds: int = 0, controls: Array | None = None) -> Prior:
         """What a campaign after the data starts from; see `dlbjax.knowledge_gradient`.
+
+        Args:
+          rounds: of the campaign, for which trend and season are known; needed if the fit has controls.
+          controls: (rounds, q') the other controls in these rounds, as far as they are known; by default
+            their means.
 
         σ² is the variance of a mean of many rewards times their number, r + ωᵀ(I−A)⁻¹Q(I−A)⁻ᵀω with the
         variances r and Q of reward and state noise. α = θ/h, where that is a share; ρ = ρ(A).
         """
         if self.covariance is None:
             raise ValueError("the fit has no covariance; pass refine=True to identify")
+        level = self.controls.ahead(rounds, controls)
+        if len(level) == 0 and self.controls.names:
+            raise ValueError(
+                f"the fit has controls ({', '.join(self.controls.names)}), whose part of the coming rewards "
+                "must be known; pass the number of rounds of the campaign, and controls that are planned"
+            )
         s = self.system
         reach = np.linalg.solve((np.eye(s.n) - s.A).T, s.omega)
         sigma = np.sqrt(s.reward_noise**2 + reach @ s.state_noise @ reach)
         share = np.divide(s.theta, s.h, out=np.ones(s.d), where=s.h != 0)
         return Prior(
             np.r_[self.baseline, s.h], self.covariance, float(sigma), np.clip(share, 0, 1),
-            float(s.rho), float(s.omega @ self.state),
+            float(s.rho), float(s.omega @ self.state), level,
         )  # fmt: skip
 
     def plot_order(self, **options: Any) -> np.ndarray:

@@ -4,12 +4,13 @@
     for rounds t = 1, 2, …, T, with r = T − t + 1 of them left and m = min(⌈1/(1−ρ)⌉, r):
         u ← argmax over the vertices of m·⟨μ_h,u⟩ + (r−m)·(E max_v ⟨μ'_h,v⟩ − max_v ⟨μ_h,v⟩),
             μ' what μ becomes after the mean reward of m rounds of u
-        play u, observe y = c + ⟨h,e⟩ + g + noise, with the exposure e = α∘u + (1−α)∘s
+        play u, observe y = c + ℓ_t + ⟨h,e⟩ + g + noise, with the exposure e = α∘u + (1−α)∘s
         condition (c, h) on y;  s ← ρs + (1−ρ)u,  g ← ρg
 
 Not in the paper: it assumes that the shape of the carry-over, α and ρ, is known, and learns its size.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -35,6 +36,8 @@ class Prior(NamedTuple):
       immediate: (d,) share α of each effect that comes in the round of the spend.
       memory: ρ, by which the rest decays from round to round.
       carried: g, what spend before the first round brings in the first round.
+      level: (k,) ℓ, what trend, season and other controls add to the baseline in each of the first k rounds;
+        0 in later ones.
     """
 
     mean: np.ndarray
@@ -43,6 +46,7 @@ class Prior(NamedTuple):
     immediate: np.ndarray
     memory: float
     carried: float = 0.0
+    level: np.ndarray | Sequence[float] = ()
 
 
 class Plan(NamedTuple):
@@ -51,6 +55,7 @@ class Plan(NamedTuple):
     rounds: Array  # m, over which an allocation is tried
     old: Array  # weight of s in the mean over these rounds of what s will be, (1−ρ^m)/(m(1−ρ))
     later: Array  # (r − m)/m
+    level: Array  # ℓ
 
 
 class State(NamedTuple):
@@ -96,7 +101,8 @@ def update(params: Prior, state: State, feedback: Feedback) -> State:
     row = jnp.concatenate([jnp.ones_like(e[:1]), e])
     direction = state.covariance @ row
     gain = jnp.where(jnp.isnan(y), 0, 1 / (row @ direction + params.sigma**2))
-    error = jnp.where(jnp.isnan(y), 0, y - state.carried - row @ state.mean)
+    known = feedback.plan.level + state.carried + row @ state.mean
+    error = jnp.where(jnp.isnan(y), 0, y - known)
     return State(
         mean=state.mean + gain * error * direction,
         covariance=state.covariance - gain * outer(direction, direction),
@@ -120,7 +126,8 @@ def knowledge_gradient(prior: Prior) -> Policy:
 
     Args:
       prior: what is known beforehand, from `Fit.prior` or by hand. It must not stem from the rounds that the
-        policy will see.
+        policy will see. If controls turn out otherwise than its level says, `Agent.change` takes the policy
+        of a prior with the right ones, which learns from all rounds so far anew.
 
     References:
       Ryzhov, Powell, Frazier, `The Knowledge Gradient Algorithm for a General Class of Online Learning
@@ -151,6 +158,7 @@ def knowledge_gradient(prior: Prior) -> Policy:
         immediate, real_number("memory", prior.memory, at_least=0.0, below=1.0),
         real_number("carried", prior.carried),
     )  # fmt: skip
+    level = np.asarray(real_array("level", prior.level, (None,)))
 
     def prepare(horizon: int, vertices: np.ndarray) -> Schedule:
         if vertices.shape[1] != d:
@@ -166,9 +174,12 @@ def knowledge_gradient(prior: Prior) -> Policy:
             left = np.maximum(horizon - epoch.start, 1)
             m = np.minimum(np.ceil(1 / (1 - params.memory) - 1e-9), left)
             old = (1 - params.memory**m) / (m * (1 - params.memory))
-            return Plan(m, old, (left - m) / m)
+            return Plan(m, old, (left - m) / m, filled[epoch.start])
 
-        config = {name: np.asarray(value).tolist() for name, value in params._asdict().items()}
+        filled = np.zeros(horizon)
+        filled[: len(level)] = level[:horizon]
+        given = params._replace(level=level)._asdict()
+        config = {name: np.asarray(value).tolist() for name, value in given.items()}
         return Schedule(
             params=params,
             plan=plan,

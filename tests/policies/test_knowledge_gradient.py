@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dlbjax as dlb
-from dlbjax.identification import Fit
+from dlbjax.identification import Calendar, Controls, Fit
 
 T = 40
 ACTIONS = dlb.actions.budget([0.2, 0, 0.5], [2.0, 1.0, 1.5], 2.5)
@@ -19,6 +19,7 @@ PRIOR = dlb.Prior(
     immediate=[0.3, 1.0, 0.0],
     memory=0.7,
     carried=1.1,
+    level=np.sin(np.arange(T - 10)),
 )
 GRID = np.linspace(-8, 8, 4001)
 WEIGHTS = np.exp(-(GRID**2) / 2) / np.exp(-(GRID**2) / 2).sum()
@@ -33,6 +34,10 @@ def exposures(spend):
     return found, s
 
 
+def level(t):
+    return np.sin(t) if t < T - 10 else 0.0
+
+
 def posterior(spend, rewards):
     precision = np.linalg.inv(PRIOR.covariance)
     b = precision @ PRIOR.mean
@@ -40,7 +45,7 @@ def posterior(spend, rewards):
         if y is not None:
             f = np.r_[1, e]
             precision = precision + np.outer(f, f) / PRIOR.sigma**2
-            b = b + f * (y - PRIOR.carried * PRIOR.memory**t) / PRIOR.sigma**2
+            b = b + f * (y - level(t) - PRIOR.carried * PRIOR.memory**t) / PRIOR.sigma**2
     covariance = np.linalg.inv(precision)
     return covariance @ b, covariance
 
@@ -66,14 +71,16 @@ def test_decides_by_its_formulas(seed):
     """Within the error of 16 nodes; with missing rewards and spend that differs."""
     rng, agent = np.random.default_rng(seed), dlb.Agent(dlb.knowledge_gradient(PRIOR), ACTIONS, T)
     h, spend, rewards, played = rng.normal([1.0, 1.3, 0.9], 0.4), [], [], []
-    for _ in range(T):
+    for t in range(T):
         expected, allocation = scores(spend, rewards), agent.ask()
         played.append(ACTIONS.index(allocation))
         assert expected[played[-1]] > expected.max() - 0.01 * np.ptp(expected)
         actual = allocation * rng.uniform(0.9, 1.1, 3) if rng.random() < 0.5 else None
         spend.append(allocation if actual is None else actual)
         e = exposures(spend)[0][-1]
-        rewards.append(None if rng.random() < 0.2 else float(3 + h @ e + 0.5 * rng.normal()))
+        rewards.append(
+            None if rng.random() < 0.2 else float(3 + level(t) + h @ e + 0.5 * rng.normal())
+        )
         agent.tell(rewards[-1], actual)
     assert len(set(played)) > 1
 
@@ -98,6 +105,7 @@ WRONG = {
     "covariance must be symmetric and positive": lambda: dlb.knowledge_gradient(
         PRIOR._replace(covariance=-np.eye(4))
     ),
+    "level must be finite": lambda: dlb.knowledge_gradient(PRIOR._replace(level=[np.nan])),
     "mean must hold a baseline and": lambda: dlb.knowledge_gradient(PRIOR._replace(mean=[1.0])),
     "prior is of 3 channels, but the actions have 2": lambda: dlb.Agent(
         dlb.knowledge_gradient(PRIOR), dlb.actions.simplex(2), 5
@@ -122,7 +130,11 @@ def test_the_prior_of_a_fit():
         [[0.6]], [[0.4, 0.2]], [2.0], [1.0, -3.0], state_noise=0.3, reward_noise=0.5
     )
     unused = dict.fromkeys(field.name for field in dataclasses.fields(Fit))
-    known = {"system": system, "baseline": 4.0, "covariance": np.eye(3), "state": np.array([0.7])}
+    controls = Controls((), *np.zeros((3, 0)), Calendar(), 10)
+    known = {
+        "system": system, "baseline": 4.0, "covariance": np.eye(3), "state": np.array([0.7]),
+        "controls": controls,
+    }  # fmt: skip
     prior = Fit(**unused | known).prior()
     np.testing.assert_allclose(prior.mean, [4.0, 1 + 2 * 0.4 / 0.4, -3 + 2 * 0.2 / 0.4])
     np.testing.assert_allclose(prior.immediate, [1 / 3, 1.0])  # −3/−2 is no share
@@ -131,3 +143,24 @@ def test_the_prior_of_a_fit():
     assert dlb.Agent(dlb.knowledge_gradient(prior), dlb.actions.simplex(2), 52).ask().sum() == 1
     with pytest.raises(ValueError, match="the fit has no covariance; pass refine=True"):
         Fit(**unused | known | {"covariance": None}).prior()
+
+
+def test_the_prior_of_a_fit_knows_the_controls_of_the_coming_rounds():
+    unused = dict.fromkeys(field.name for field in dataclasses.fields(Fit))
+    controls = Controls(
+        ("trend", "price", "holiday"), np.array([0.5, -2.0, 3.0]), np.ones(3), np.array([9.5, 1.0, 0.1]),
+        Calendar(trend=True), 20,
+    )  # fmt: skip
+    system = dlb.System([[0.6]], [[0.4, 0.2]], [2.0], [1.0, 3.0], sigma=0.1)
+    known = {"system": system, "baseline": 4.0, "covariance": np.eye(3), "state": np.zeros(1)}
+    fit = Fit(**unused | known | {"controls": controls})
+    trend = 0.5 * (np.array([20, 21, 22]) - 9.5)
+    np.testing.assert_allclose(fit.prior(3).level, trend)
+    price, holiday = np.array([1.0, 1.5, 1.0]), np.array([0.0, 0.0, 1.0])
+    np.testing.assert_allclose(fit.prior(3, price).level, trend - 2 * (price - 1))
+    both = trend - 2 * (price - 1) + 3 * (holiday - 0.1)
+    np.testing.assert_allclose(fit.prior(3, np.c_[price, holiday]).level, both)
+    with pytest.raises(ValueError, match=r"the fit has controls \(trend, price, holiday\), whose"):
+        fit.prior()
+    with pytest.raises(ValueError, match=r"column for each of \['price', 'holiday'\]; got 3"):
+        fit.prior(3, np.zeros((3, 3)))
