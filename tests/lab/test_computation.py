@@ -145,3 +145,20 @@ def test_visitors_do_not_block_each_other_or_the_loop(visitors):
         assert threading.active_count() < 50
 
     asyncio.run(drive())
+
+
+def test_a_request_that_is_cancelled_ends_and_the_next_is_computed():
+    class Leaving(Notes):
+        def progress(self, ticket):
+            ticket.cancel()
+
+    async def drive():
+        notes, done = Leaving(), []
+        queue = Queue(notes)
+        queue.put(chunks("long", 1000, done=done))
+        await until(lambda: queue._task.done())
+        assert (notes.shown, notes.errors) == ([], [])
+        queue.put(chunks("after", 1))
+        await until(lambda: notes.shown == ["after"])
+
+    asyncio.run(drive())
