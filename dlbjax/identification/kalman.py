@@ -20,9 +20,13 @@ from dlbjax.identification.model import StateSpace
 from dlbjax.model.system import System
 from dlbjax.policies.small import inverse, matmul, matvec
 
+_PADDED = 64  # N is a multiple of this, so that data of similar length share a compiled program
+
 
 class Rounds(NamedTuple):
     """Input of the filter: the rounds of all episodes, one episode after another.
+
+    Before the first come rounds without rewards that fill N up; where an episode starts, they are forgotten.
 
     Attributes:
       u: (N, d) actions.
@@ -41,15 +45,21 @@ class Rounds(NamedTuple):
     @classmethod
     def of(cls, samples: Samples) -> "Rounds":
         """The rounds of all samples, in float64 inside `jax.enable_x64(True)`."""
-        starts = np.zeros(len(samples.actions), dtype=bool)
-        starts[samples.starts] = True
+        N = len(samples.actions)
+        first = padded(N, _PADDED) - N
+        starts = np.zeros(first + N, dtype=bool)
+        starts[first + samples.starts] = True
         known = ~np.isnan(samples.rewards)
+
+        def filled(values: np.ndarray) -> Array:
+            return jnp.asarray(np.pad(values, ((first, 0), (0, 0))))
+
         return cls(
-            u=jnp.asarray(samples.inputs),
-            y=jnp.asarray(np.where(known, samples.rewards, 0.0)),
-            known=jnp.asarray(known.astype(float)),
+            u=filled(samples.inputs),
+            y=filled(np.where(known, samples.rewards, 0.0)),
+            known=filled(known.astype(float)),
             starts=jnp.asarray(starts),
-            episodes=jnp.asarray(starts.cumsum() - 1, dtype=jnp.int32),
+            episodes=jnp.asarray(np.maximum(starts.cumsum() - 1, 0), dtype=jnp.int32),
         )
 
 
@@ -133,6 +143,11 @@ def log_likelihood(
         model, x1, P1 = jax.tree.map(jnp.asarray, (model, x1, P1))
         found, _ = filtered(model, rounds, jnp.broadcast_to(x1, starts), P1)
         return float(log_density(found))
+
+
+def padded(count: int, unit: int) -> int:
+    """The least multiple of a unit that is not smaller."""
+    return -(-count // unit) * unit
 
 
 def log_density(found: Innovations) -> Array:

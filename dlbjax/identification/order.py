@@ -11,6 +11,8 @@ from dlbjax.identification.refine import Refined
 from dlbjax.identification.regression import coefficients
 
 _LARGEST = 4  # order that is compared
+_COST = 3  # of a parameter, in units of 2 log L
+_SOFT = 4  # by which differences of the criterion are divided for weights: they are uncertain themselves
 _WORSE = 2  # orders in a row without a better criterion that end the comparison
 
 
@@ -19,10 +21,11 @@ class Candidate(NamedTuple):
 
     Attributes:
       order: number of states.
-      log_likelihood: at its maximum.
+      log_likelihood: at its maximum, with the logarithm of the prior.
       parameters: number of free parameters k.
-      aic: Akaike's criterion corrected for few samples, −2 log L + 2k N/(N − k − 1).
-      weight: exp(−aic/2) over the sum of all orders compared.
+      aic: Akaike's criterion with three for each parameter, corrected for few samples,
+        −2 log L + 3k N/(N − k − 1).
+      weight: exp(−aic/4) over the sum of all orders compared.
     """
 
     order: int
@@ -96,7 +99,7 @@ def compare_orders(
         criteria.append(criterion(found[-1].log_likelihood, n, samples))
         if n - 1 - int(np.argmin(criteria)) == _WORSE:
             break
-    weights = np.exp(-(np.array(criteria) - min(criteria)) / 2)
+    weights = np.exp(-(np.array(criteria) - min(criteria)) / _SOFT)
     weights /= weights.sum()
     return {
         Candidate(
@@ -108,9 +111,13 @@ def compare_orders(
 
 
 def criterion(log_likelihood: float, order: int, samples: Samples) -> float:
-    """Akaike's criterion, corrected for few samples."""
+    """Akaike's criterion with three for each parameter (Bozdogan, 1994), corrected for few samples.
+
+    A state more than needed gains more than a regular model's parameters would, since its eigenvalue can be
+    anywhere. `benchmarks/decisions.py` measures what comes of it.
+    """
     k, N = free_parameters(order, samples), samples.rewards.size - samples.missing
-    return -2 * log_likelihood + 2 * k * N / (N - k - 1)
+    return -2 * log_likelihood + _COST * k * N / (N - k - 1)
 
 
 def choose_order(table: Sequence[Candidate]) -> tuple[int, str]:

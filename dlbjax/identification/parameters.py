@@ -102,17 +102,40 @@ def free_entries(like: Parameters, order: int, intercept: bool) -> np.ndarray:
     return np.concatenate([np.ravel(leaf) for leaf in kept]) > 0
 
 
-def longest_units(at: Parameters) -> np.ndarray:
+def log_prior(at: Parameters) -> Array:
+    """log det(I − AᵀA) − log det(I + R⁻¹CQCᵀ): away from oscillations, and from rewards without noise.
+
+    In the best coordinates the first is Σ log(1 − |λ|²) over the eigenvalues λ of A. Without it the
+    likelihood of few rounds is highest with |λ| near 1, as an oscillation that hardly decays gains what the
+    largest of all frequencies of the noise has, far more than its parameters count for; without the second,
+    where noise of the states that the data cannot tell from that of the rewards takes its place.
+    """
+    n, m = at.M.shape[0], at.C.shape[0]
+    model = at.model()
+    states = model.C @ model.Q @ model.C.T
+    noise = jnp.linalg.slogdet(jnp.eye(m) + jnp.linalg.solve(model.R, states))[1]
+    return -jnp.linalg.slogdet(jnp.eye(n) + at.M.T @ at.M)[1] - noise
+
+
+def prior_curvature(at: Parameters) -> Array:
+    """(p, p) matrix that −∂²log_prior in M does not exceed; zero in the other parameters."""
+    n = len(at.M)
+    rows = jnp.kron(jnp.eye(n), 2 * jnp.linalg.inv(jnp.eye(n) + at.M.T @ at.M))
+    more = sum(leaf.size for leaf in at) - n * n
+    return jnp.pad(rows, (0, more))
+
+
+def longest_units(at: Parameters) -> Array:
     """The longest units (p,) in which a step of Fisher scoring should measure the flat parameters.
 
     Where an entry of Q_root is near zero, or a state near to unused, the likelihood hardly depends on the
     parameter, and steps of the size that the information suggests leave the region where it holds. A root
     of the state noise is of the size of the reward noise, seen through C.
     """
-    noise = np.exp(np.diag(at.R_root)).mean() / max(float(np.abs(at.C).max()), 1e-3)
+    noise = jnp.exp(jnp.diag(at.R_root)).mean() / jnp.maximum(jnp.abs(at.C).max(), 1e-3)
     unit = {"Q_root": _NOISE_UNIT * noise}
-    return np.concatenate(
-        [np.full(np.size(leaf), unit.get(name, _UNIT)) for name, leaf in at._asdict().items()]
+    return jnp.concatenate(
+        [jnp.full(leaf.size, unit.get(name, _UNIT)) for name, leaf in at._asdict().items()]
     )
 
 

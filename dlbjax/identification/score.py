@@ -14,17 +14,21 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
 from jax.flatten_util import ravel_pytree
 
 from dlbjax.common.arrays import Array
 from dlbjax.identification.kalman import Innovations, Rounds, innovations
-from dlbjax.identification.parameters import Parameters, longest_units
+from dlbjax.identification.parameters import (
+    Parameters,
+    log_prior,
+    longest_units,
+    prior_curvature,
+)
 from dlbjax.identification.steady import Blocks, steady_covariance, steady_innovations
 from dlbjax.policies.small import inverse
 
-_DAMPING = np.array([1e-9, 1e-7, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 1e3])  # λ
-_LEAST = 1e-4  # least λ that counts for what is left to gain
+_DAMPING = np.array([1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 100.0])  # λ
+_LEAST = 2  # index of the least λ that counts for what is left to gain
 _NO_INFORMATION = 1e-9  # eigenvalues of I, scaled to a diagonal of ones, that count as zero
 
 
@@ -54,7 +58,6 @@ def innovations_at(parameters: Parameters, x1: Array, data: Rounds | Blocks) -> 
     return innovations(model, data, x1, steady_covariance(model))[0]
 
 
-@jax.jit
 def score_at(parameters: Parameters, x1: Array, data: Rounds | Blocks) -> Score:
     """Gradient and information at a point."""
     flat, unravel = ravel_pytree(parameters)
@@ -88,47 +91,52 @@ def score_at(parameters: Parameters, x1: Array, data: Rounds | Blocks) -> Score:
     )
 
 
-def damped_steps(score: Score, free: np.ndarray, at: Parameters) -> tuple[np.ndarray, float]:
+def damped_steps(score: Score, free: Array, at: Parameters) -> tuple[Array, Array]:
     """One step (p + En,) for each λ and a last one of zeros, and the log-likelihood left to gain.
 
     No parameter moves by more than 1. That includes the logarithm of the reward noise: where errors are
     much larger than the model allows, the linear step overshoots by far. What is left to gain is
     ½gᵀ(I + λ diag I)⁻¹g with the least λ that counts.
     """
-    scale, values, vectors = _information(score, free, longest_units(at))
-    g = np.nan_to_num(np.concatenate([score.g, score.g_x.ravel()]))
-    along = vectors.T @ (scale * g)
-    steps = (along / (values + _DAMPING[:, None])) @ vectors.T * scale
-    largest = np.abs(steps[:, : len(free)]).max(axis=1, keepdims=True)
-    steps = np.concatenate([steps / np.maximum(1, largest), np.zeros((1, len(g)))])
-    return steps, 0.5 * float(np.sum(along**2 / (values + _LEAST)))
+    flat, unravel = ravel_pytree(at)
+    slope = jax.grad(lambda flat: log_prior(unravel(flat)))(flat)
+    score = score._replace(g=score.g + slope, info=score.info + prior_curvature(at))
+    scale, whole = _information(score, free, longest_units(at))
+    g = jnp.nan_to_num(jnp.concatenate([score.g, score.g_x.ravel()]))
+
+    def step(damping: Array) -> Array:
+        root = jax.scipy.linalg.cho_factor(whole + damping * jnp.eye(len(g)), lower=True)
+        return scale * jax.scipy.linalg.cho_solve(root, scale * g)
+
+    steps = jax.vmap(step)(_DAMPING)
+    left = 0.5 * g @ steps[_LEAST]
+    largest = jnp.abs(steps[:, : len(free)]).max(axis=1, keepdims=True)
+    steps = jnp.concatenate([steps / jnp.maximum(1, largest), jnp.zeros((1, len(g)))])
+    return steps, left
 
 
-def covariance(score: Score, free: np.ndarray) -> np.ndarray:
+@jax.jit
+def covariance(score: Score, free: Array) -> Array:
     """Covariance (p, p) of the parameters, without the directions that have no information.
 
     Those are changes of the state's coordinates, on which h does not depend.
     """
-    scale, values, vectors = _information(score, free, np.full(len(score.g), np.inf))
-    kept = values > _NO_INFORMATION
-    root = (scale[:, None] * vectors[:, kept] / np.sqrt(values[kept]))[: len(score.g)]
+    scale, whole = _information(score, free, jnp.full(len(score.g), jnp.inf))
+    values, vectors = jnp.linalg.eigh(whole)
+    inverse_root = jnp.where(values > _NO_INFORMATION, 1 / jnp.sqrt(values), 0.0)
+    root = (scale[:, None] * vectors * inverse_root[None, :])[: len(score.g)]
     return root @ root.T
 
 
-def _information(
-    score: Score, free: np.ndarray, longest: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Scales, at most the longest, eigenvalues and eigenvectors of the information of parameters and x1."""
+def _information(score: Score, free: Array, longest: Array) -> tuple[Array, Array]:
+    """Scales, at most the longest, and the information of parameters and x1 in these scales."""
     p, (E, n) = len(score.g), score.g_x.shape
-    whole = np.zeros((p + E * n, p + E * n))
-    whole[:p, :p] = score.info
-    whole[p:, :p] = score.info_xp.reshape(E * n, p)
-    whole[:p, p:] = whole[p:, :p].T
-    whole[p:, p:] = scipy.linalg.block_diag(*score.info_xx)
-    whole = np.nan_to_num(whole)
-    diagonal = np.diag(whole)
-    free = np.concatenate([free, np.ones(E * n, dtype=bool)]) & (diagonal > 0)
-    longest = np.concatenate([longest, np.full(E * n, np.inf)])
-    scale = np.minimum(1 / np.sqrt(np.maximum(diagonal, 1e-300)), longest) * free
-    values, vectors = np.linalg.eigh(scale[:, None] * whole * scale)
-    return scale, np.maximum(values, 0.0), vectors
+    across = score.info_xp.reshape(E * n, p)
+    starts = jax.scipy.linalg.block_diag(*score.info_xx)
+    whole = jnp.nan_to_num(jnp.block([[score.info, across.T], [across, starts]]))
+    diagonal = jnp.diag(whole)
+    free = jnp.concatenate([free, jnp.ones(E * n, dtype=bool)]) & (diagonal > 0)
+    longest = jnp.concatenate([longest, jnp.full(E * n, jnp.inf)])
+    scale = jnp.minimum(1 / jnp.sqrt(jnp.maximum(diagonal, 1e-300)), longest)
+    scale = jnp.where(free, scale, 0.0)
+    return scale, scale[:, None] * whole * scale[None, :]

@@ -15,17 +15,21 @@ import numpy as np
 
 from dlbjax.common.arrays import Array
 from dlbjax.identification.data import Samples
-from dlbjax.identification.kalman import Innovations
+from dlbjax.identification.kalman import Innovations, padded
 from dlbjax.identification.model import StateSpace
 
-_DOUBLINGS = 16  # 2^16 steps of the Riccati recursion
+_DOUBLINGS = 16  # 2^16 steps of the Riccati recursion, at most
+_VANISHED = 1e-12  # of the size of its square, 1e-24, is what is left out
+_PADDED = (
+    4  # L and K are multiples of this, so that data of similar length share a compiled program
+)
 
 
 class Blocks(NamedTuple):
     """Samples without missing rewards, cut into K blocks of L rounds; no block holds two episodes.
 
     Attributes:
-      u: (L, K, d) actions, padded with 0 at the end of an episode.
+      u: (L, K, d) actions, padded with 0 at the end of an episode and after the last one.
       y: (L, K, m) rewards, padded likewise.
       known: (L, K, 1) 1.0, or 0.0 where padded.
       starts: (K,) bool, whether a block is the first of its episode.
@@ -41,17 +45,18 @@ class Blocks(NamedTuple):
     @classmethod
     def of(cls, samples: Samples) -> "Blocks":
         """The blocks of all samples, in float64 inside `jax.enable_x64(True)`."""
-        L = math.isqrt(max(samples.lengths) - 1) + 1
+        L = padded(math.isqrt(max(samples.lengths) - 1) + 1, _PADDED)
         counts = [-(-length // L) for length in samples.lengths]
+        K = padded(sum(counts), _PADDED)
         slot = np.concatenate([np.arange(length) for length in samples.lengths])
         slot += L * np.repeat(np.cumsum([0, *counts[:-1]]), samples.lengths)
 
         def cut(values: np.ndarray) -> Array:
-            padded = np.zeros((sum(counts) * L, values.shape[1]))
-            padded[slot] = values
-            return jnp.asarray(padded.reshape(sum(counts), L, -1).swapaxes(0, 1))
+            blocks = np.zeros((K * L, values.shape[1]))
+            blocks[slot] = values
+            return jnp.asarray(blocks.reshape(K, L, -1).swapaxes(0, 1))
 
-        starts = np.zeros(sum(counts), dtype=bool)
+        starts = np.zeros(K, dtype=bool)
         starts[np.cumsum([0, *counts[:-1]])] = True
         return cls(
             cut(samples.inputs), cut(samples.rewards), cut(np.ones((len(slot), 1))),
@@ -72,15 +77,25 @@ def steady_covariance(model: StateSpace) -> Array:
     """
     n = model.A.shape[0]
 
-    def double(carry: tuple[Array, Array, Array], _: None) -> tuple[Any, None]:
+    def double(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         F, G, P = carry
         inner = jnp.linalg.solve(jnp.eye(n) + G @ P, jnp.concatenate([F, G], axis=1))
         G = G + F @ inner[:, n:] @ F.T
         P = P + F.T @ P @ inner[:, :n]
-        return (F @ inner[:, :n], (G + G.T) / 2, (P + P.T) / 2), None
+        return F @ inner[:, :n], (G + G.T) / 2, (P + P.T) / 2
 
     G = model.C.T @ jnp.linalg.solve(model.R, model.C)
-    return jax.lax.scan(double, (model.A.T, G, model.Q), None, length=_DOUBLINGS)[0][2]
+    return _doubled(double, (model.A.T, G, model.Q))[2]
+
+
+def _doubled(double: Any, start: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Doublings until the first of the carried arrays, a power of a matrix, has vanished."""
+
+    def goes_on(state: tuple[Any, tuple[Array, ...]]) -> Array:
+        k, carry = state
+        return (k < _DOUBLINGS) & (jnp.max(jnp.abs(carry[0])) > _VANISHED)
+
+    return jax.lax.while_loop(goes_on, lambda s: (s[0] + 1, double(s[1])), (0, start))[1]
 
 
 @steady_covariance.defjvp
@@ -98,11 +113,11 @@ def _steady_slope(primals: tuple[StateSpace], tangents: tuple[StateSpace]) -> tu
 
     (_, A_bar), (W, _) = jax.jvp(step, primals, tangents)
 
-    def double(carry: tuple[Array, Array], _: None) -> tuple[Any, None]:
+    def double(carry: tuple[Array, Array]) -> tuple[Array, Array]:
         power, total = carry
-        return (power @ power, total + power @ total @ power.T), None
+        return power @ power, total + power @ total @ power.T
 
-    return P, jax.lax.scan(double, (A_bar, W), None, length=_DOUBLINGS)[0][1]
+    return P, _doubled(double, (A_bar, W))[1]
 
 
 def steady_innovations(model: StateSpace, blocks: Blocks, x1: Array) -> Innovations:

@@ -47,13 +47,13 @@ def compared(*log_likelihoods, T=200):
 
 
 def test_the_order_with_the_best_criterion_is_chosen():
-    """k = 5n + 4 parameters for d = 2, of which each costs 2·200/(200 − k − 1)."""
+    """k = 5n + 4 parameters for d = 2, of which each costs 3·200/(200 − k − 1)."""
     table = compared(-300.0, -280.0, -278.0, -277.0)
     assert [row.parameters for row in table] == [9, 14, 19, 24]
-    np.testing.assert_allclose(table[1].aic, 560 + 28 * 200 / 185)
+    np.testing.assert_allclose(table[1].aic, 560 + 42 * 200 / 185)
     np.testing.assert_allclose(sum(row.weight for row in table), 1)
     np.testing.assert_allclose(
-        table[2].weight / table[1].weight, np.exp(-(table[2].aic - table[1].aic) / 2)
+        table[2].weight / table[1].weight, np.exp(-(table[2].aic - table[1].aic) / 4)
     )
     order, reason = choose_order(table)
     assert order == 2

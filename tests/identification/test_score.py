@@ -9,7 +9,7 @@ import scipy.linalg
 import dlbjax as dlb
 from dlbjax.identification.data import read_samples
 from dlbjax.identification.ho_kalman import Realisation
-from dlbjax.identification.parameters import Parameters, start
+from dlbjax.identification.parameters import Parameters, log_prior, prior_curvature, start
 from dlbjax.identification.score import score_at
 from dlbjax.identification.steady import Blocks
 from tests.identification.worlds import logged, small
@@ -85,3 +85,20 @@ def test_score_is_the_gradient_of_the_likelihood():
     for direction in rng.standard_normal((5, len(gradient))):
         expected = (likelihood(1e-6 * direction) - likelihood(-1e-6 * direction)) / 2e-6
         np.testing.assert_allclose(gradient @ direction, expected, rtol=1e-5)
+
+
+def test_the_prior_counts_eigenvalues_and_the_share_of_the_states_noise():
+    """For a normal A: Σ log(1 − |λ|²), less log(1 + CQCᵀ/R); its curvature in M is not exceeded."""
+    rng = np.random.default_rng(0)
+    turned = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    A = turned @ np.array([[0.8, 0.3, 0.0], [-0.3, 0.8, 0.0], [0.0, 0.0, -0.5]]) @ turned.T
+    found = random_realisation(0, m=1)._replace(A=A)
+    with jax.enable_x64(True):
+        at = jax.tree.map(jnp.asarray, Parameters.of(found, 2))
+        prior, model = float(log_prior(at)), jax.tree.map(np.asarray, at.model())
+        hessian = jax.hessian(lambda M: -log_prior(at._replace(M=M)))(at.M).reshape(9, 9)
+        above = np.asarray(prior_curvature(at)[:9, :9] - hessian)
+    noise = (model.C @ model.Q @ model.C.T / model.R).item()
+    expected = 2 * np.log(1 - 0.73) + np.log(1 - 0.25) - np.log1p(noise)
+    np.testing.assert_allclose(prior, expected, rtol=1e-9)
+    assert np.linalg.eigvalsh(above).min() > -1e-9
