@@ -1,64 +1,149 @@
-"""How far fits and plans can be trusted, on simulated truths.
+"""How far fits, plans and agents can be trusted, on simulated truths.
 
-    python benchmarks/decisions.py orders --repetitions 200 --first 0
-    python benchmarks/decisions.py campaigns --repetitions 1000 --first 0
+    python benchmarks/decisions.py
+    python benchmarks/decisions.py --campaigns 100 --systems 0 --agents 0
 
-`orders`: coverage of the 95 % intervals of h on random systems of order 3, with the order chosen and with the
-true one: 500 and 730 rounds of random actions, and 500 of actions that follow the last reward.
-`campaigns`: two or three channels of different memories, trend, season of 52 weeks and a price, 104 to 208
-rounds, R² of 0.7: coverage of h, how often a recommended allocation that claims to be better with 95 % is
-better, and the error on the last fifth relative to ridge regression on lagged spend, trend, season and price.
-Repetition i has seed `first` + i. Standard errors of shares are √(p(1−p)/n) over repetitions.
+Campaigns: two or three channels of different memories, trend, season of 52 weeks and a price, 104 to 208
+rounds, R² of 0.7. Coverage of the 95 % intervals of h; how often a recommended allocation that claims to be
+better with 95 % is better; the error on the last fifth relative to ridge regression on lagged spend, trend,
+season and price. Systems: random ones of order 3, 500 and 730 rounds of random actions and 500 of actions
+that follow the last reward; coverage with the order chosen. Agents: 52 rounds after a campaign, started from
+its fit, within 30 % of the usual spend.
+
+Repetition i has seed i. Every repetition is a line of the store, so that an interrupted call goes on where
+it ended; lines of other code are ignored. Prints a Markdown table, with standard errors over repetitions.
 """
 
 import argparse
-import itertools
+import json
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
+from tqdm import tqdm
 
 import dlbjax as dlb
 from dlbjax.campaign import Log, Model, choose
+from dlbjax.common.digest import digest_text
 
 SURE = 1.96
+CALENDAR = {"trend": True, "season": 52}
+WEEKS = 52
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("study", choices=("orders", "campaigns"))
-    parser.add_argument("--repetitions", type=int, default=100)
-    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--campaigns", type=int, default=1000)
+    parser.add_argument("--systems", type=int, default=100)
+    parser.add_argument("--agents", type=int, default=100)
+    parser.add_argument("--store", type=Path, default=Path("results/decisions.jsonl"))
     args = parser.parse_args()
-    seeds = range(args.first, args.first + args.repetitions)
-    (orders if args.study == "orders" else campaigns)(seeds)
+    studies = {campaigns: args.campaigns, systems: args.systems, agents: args.agents}
+    found = {study.__name__: {} for study in studies}
+    code = identity()
+    if args.store.exists():
+        for line in args.store.read_text().splitlines():
+            row = json.loads(line)
+            if row["code"] == code:
+                found[row["study"]][row["seed"]] = row["found"]
+    args.store.parent.mkdir(parents=True, exist_ok=True)
+    with args.store.open("a") as store:
+        for study, repetitions in studies.items():
+            rows = found[study.__name__]
+            left = [seed for seed in range(repetitions) if seed not in rows]
+            for seed in tqdm(left, desc=study.__name__, file=sys.stderr):
+                rows[seed] = study(seed)
+                row = {"study": study.__name__, "seed": seed, "code": code, "found": rows[seed]}
+                print(json.dumps(row), file=store, flush=True)
+    print("| measured | found | repetitions |\n| --- | --- | --- |")
+    for study, repetitions in studies.items():
+        rows = [row for seed, row in found[study.__name__].items() if seed < repetitions]
+        for name in rows[0] if rows else ():
+            print_row(name, [row[name] for row in rows if row[name] is not None])
 
 
-def share(name, found):
-    found = np.asarray(found, dtype=float)
-    per_run = found.mean(axis=-1) if found.ndim == 2 else found
-    error = per_run.std() / np.sqrt(max(len(per_run), 1))
-    print(f"{name:60} {found.mean():.3f} ± {error:.3f}  ({len(per_run)} repetitions)", flush=True)
+def identity():
+    """A digest of the code on which the numbers depend."""
+    package, here = Path(dlb.__file__).parent, Path(__file__)
+    parts = ("identification", "campaign", "model", "live", "policies")
+    files = [path for part in parts for path in sorted((package / part).glob("*.py"))]
+    return digest_text("".join(path.read_text(encoding="utf-8") for path in [*files, here]))
 
 
-def partly(seeds, every=10):
-    """The seeds, and whether to print the shares found so far after each."""
-    return ((seed, i % every == 0 or i == len(seeds)) for i, seed in enumerate(seeds, 1))
+def print_row(name, found):
+    """Mean and standard error over repetitions, of which each may have several values."""
+    means = np.array([np.mean(value) for value in found])
+    error = means.std(ddof=1) / np.sqrt(len(means)) if len(means) > 1 else np.nan
+    print(f"| {name} | {means.mean():.3f} ± {error:.3f} | {len(means)} |")
 
 
-def orders(seeds):
-    played_ways = (("open loop", 500, 0.0), ("open loop", 730, 0.0), ("closed loop", 500, 0.1))
+def campaigns(seed):
+    spend, price, rewards, h = campaign(np.random.default_rng(seed))[:4]
+    fit = dlb.identify(spend, rewards, controls=price, **CALENDAR)
+    log = Log([spend], [rewards], tuple(f"c{i}" for i in range(len(h))), "sales")
+    choice = choose(Model.of(fit, log), 1)
+    best = choice.options[0]
+    gain = h @ (best.allocation - choice.current.allocation)
+    cut = int(0.8 * len(rewards))
+    part = dlb.identify(spend[:cut], rewards[:cut], controls=price[:cut], **CALENDAR)
+    off = rewards[cut:] - predicted(part, spend[cut:], price[cut:])
+    off_ridge = rewards[cut:] - ridge(spend, price, rewards, cut)
+    return {
+        "campaigns: h covered": np.mean(np.abs(fit.h - h) < SURE * fit.h_std),
+        "campaigns: claims to be better than now with 95 %": float(best.better >= 0.95),
+        "campaigns: is better where it claims so": float(gain > 0) if best.better >= 0.95 else None,
+        "campaigns: held-out error over that of ridge": np.sqrt(np.mean(off**2) / np.mean(off_ridge**2)),
+    }  # fmt: skip
+
+
+def systems(seed):
     covered = {}
-    for seed, show in partly(seeds):
-        for (name, rounds, feedback), order in itertools.product(played_ways, ("auto", 3)):
-            rng = np.random.default_rng(seed)
-            system = random_system(rng)
-            actions, rewards = played(system, rounds, feedback, rng)
-            fit = dlb.identify(actions, rewards, order)
-            found = covered.setdefault(f"covered, {name}, {rounds} rounds, order {order}", [])
-            found.append(np.abs(fit.h - system.h) < SURE * fit.h_std)
-        if show:
-            for name, found in covered.items():
-                share(name, found)
+    for name, rounds, feedback in (
+        ("random actions", 500, 0.0), ("random actions", 730, 0.0), ("feedback", 500, 0.1)
+    ):  # fmt: skip
+        rng = np.random.default_rng(seed)
+        system = random_system(rng)
+        fit = dlb.identify(*played(system, rounds, feedback, rng))
+        key = f"systems: h covered, {name}, {rounds} rounds"
+        covered[key] = np.mean(np.abs(fit.h - system.h) < SURE * fit.h_std)
+    return covered
+
+
+def agents(seed):
+    """A year after a campaign, with its season, trend and prices: expected effect of the spend."""
+    spend, price, rewards, h, memory, noise, later = campaign(np.random.default_rng(seed))
+    fit = dlb.identify(spend, rewards, controls=price, **CALENDAR)
+    usual = spend.mean(axis=0)
+    actions = dlb.actions.budget(0.7 * usual, 1.3 * usual, usual.sum())
+    constant = actions.vertices[np.argmax(actions.vertices @ fit.h)]
+    rng, level, prices = np.random.default_rng([seed, 1]), *later
+    agent = dlb.Agent(dlb.knowledge_gradient(fit.prior(WEEKS, prices)), actions, WEEKS)
+    before, played_so_far = spend.tolist(), []
+    for week in range(WEEKS):
+        played_so_far.append(agent.ask())
+        brought = effects([*before, *played_so_far], h, memory)[-1]
+        agent.tell(level[week] + brought + noise * rng.normal())
+    quo, fitted, ours = (
+        effects([*before, *plan], h, memory)[-WEEKS:].sum()
+        for plan in ([usual] * WEEKS, [constant] * WEEKS, played_so_far)
+    )
+    return {
+        "agents: over the fitted constant, % of the status quo's effect": 100
+        * (ours - fitted)
+        / quo,
+        "agents: over the status quo, % of its effect": 100 * (ours - quo) / quo,
+        "agents: at least the status quo": float(ours >= quo),
+    }
+
+
+def effects(spend, h, memory):
+    """What spend brings in every round, with all that is carried over."""
+    carried, found = np.zeros(len(h)), []
+    for u in spend:
+        carried = memory * carried + u
+        found.append((1 - memory) * h @ carried)
+    return np.array(found)
 
 
 def random_system(rng, n=3, d=2):
@@ -81,55 +166,30 @@ def played(system, rounds, feedback, rng):
     return actions, rewards
 
 
-def campaigns(seeds):
-    covered, claims, errors = [], [], []
-    for seed, show in partly(seeds):
-        spend, price, rewards, h = campaign(np.random.default_rng(seed))
-        options = {"trend": True, "season": 52}
-        fit = dlb.identify(spend, rewards, controls=price, **options)
-        covered.append(float(np.mean(np.abs(fit.h - h) < SURE * fit.h_std)))
-        log = Log([spend], [rewards], tuple(f"c{i}" for i in range(len(h))), "sales")
-        choice = choose(Model.of(fit, log), 1)
-        best = choice.options[0]
-        if best.better >= 0.95:
-            claims.append(h @ (best.allocation - choice.current.allocation) > 0)
-        cut = int(0.8 * len(rewards))
-        part = dlb.identify(spend[:cut], rewards[:cut], controls=price[:cut], **options)
-        ours = rewards[cut:] - predicted(part, spend[cut:], price[cut:])
-        theirs = rewards[cut:] - ridge(spend, price, rewards, cut)
-        errors.append((np.sqrt(np.mean(ours**2)), np.sqrt(np.mean(theirs**2))))
-        if show:
-            share("covered, campaigns", covered)
-            if claims:
-                share("better where better with 95 % is claimed", claims)
-            ours, theirs = np.array(errors).T
-            share("held-out error, relative to ridge", ours / theirs)
-            print(f"mean held-out error over that of ridge: {ours.mean() / theirs.mean():.3f}")
-
-
 def campaign(rng):
-    """Spend, price, rewards and h."""
+    """Spend, price, rewards, h, memories, noise, and level and prices of the next 52 rounds."""
     rounds, d = 26 * int(rng.integers(4, 9)), int(rng.integers(2, 4))
-    t = np.arange(rounds)
-    season = np.sin(2 * np.pi * t / 52 + rng.uniform(0, 6))
-    spend = rng.gamma(3.0, 30.0, size=(rounds, d)) * np.exp(0.2 * season[:, None])
+    t = np.arange(rounds + WEEKS)
+    phase = rng.uniform(0, 6)
+    season = np.sin(2 * np.pi * t / 52 + phase)
+    spend = rng.gamma(3.0, 30.0, size=(rounds, d)) * np.exp(0.2 * season[:rounds, None])
     price = rng.uniform(1, 2, size=rounds)
     memory, effect = rng.uniform(0.1, 0.7, size=d), rng.uniform(0.2, 2.0, size=d)
-    carried, driven = np.zeros(d), np.zeros(rounds)
-    for s in range(rounds):
-        carried = memory * carried + spend[s]
-        driven[s] = effect @ carried
-    unit = driven.std()
-    known = driven + unit * (season - 0.5 * price + rng.normal() * t / rounds)
+    h = effect / (1 - memory)
+    driven = effects(spend, h, memory)
+    unit, slope = driven.std(), rng.normal()
+    noise_drawn = rng.normal(size=rounds)
+    prices = np.r_[price, rng.uniform(1, 2, size=WEEKS)]
+    level = unit * (season - 0.5 * prices + slope * t / rounds)
+    known = driven + level[:rounds]
     noise = known.std() * np.sqrt(0.3 / 0.7)
-    rewards = 5 * unit + known + noise * rng.normal(size=rounds)
-    return spend, price, rewards, effect / (1 - memory)
+    rewards = 5 * unit + known + noise * noise_drawn
+    return spend, price, rewards, h, memory, noise, (5 * unit + level[rounds:], prices[rounds:])
 
 
 def predicted(fit, spend, price):
     """Rewards of the rounds after the fit, without looking at any of them."""
-    price_effect, price_mean = fit.controls.effects[-1], fit.controls.means[-1]
-    level = fit.baseline + fit.controls.ahead(len(spend)) + price_effect * (price - price_mean)
+    level = fit.baseline + fit.controls.ahead(len(spend), price)
     system, x, driven = fit.system, fit.state, []
     for u in spend:
         driven.append(system.omega @ x + system.theta @ u)
