@@ -10,7 +10,9 @@ card, `python benchmarks/gpu.py --measure` times both ways and compares them wit
 """
 
 import argparse
+import itertools
 import math
+import multiprocessing
 import os
 import re
 import shutil
@@ -18,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,7 +40,7 @@ from dlbjax.engine.run import (
     traced_part,
     tracing_as,
 )
-from dlbjax.engine.scan import advance, begin
+from dlbjax.engine.scan import MAPPED, advance, begin
 from dlbjax.engine.settings import check_settings
 from dlbjax.engine.simulate import make_entry, run_together
 
@@ -108,7 +111,7 @@ class Program(NamedTuple):
     policy: str
     channels: int
     dtype: str
-    spelled: int  # segments in a turn; 0: mapped
+    spelled: tuple[int, int]  # segments in a kernel and kernels in a turn, or MAPPED
     note: str
     seconds: float  # to compile
     turn: list[Kernel]  # kernels of a turn of the loop over segments
@@ -117,14 +120,14 @@ class Program(NamedTuple):
     runs: int
 
     @property
-    def kernels(self) -> float:
-        """Kernels per segment in the loop over segments."""
-        return len(self.turn) / max(self.spelled, 1)
+    def segments(self) -> int:
+        """Segments in a turn of the loop."""
+        return max(math.prod(self.spelled), 1)
 
     def estimate(self, runs: int) -> float:
         """Seconds per segment, all runs together."""
         card, scale = CARDS[self.card], runs / self.runs
-        turn = sum(kernel.seconds(card, scale) for kernel in self.turn) / max(self.spelled, 1)
+        turn = sum(kernel.seconds(card, scale) for kernel in self.turn) / self.segments
         return turn + sum(kernel.seconds(card, scale) for kernel in self.block) / BLOCK
 
 
@@ -184,10 +187,16 @@ def compile_for(card: str, policy: str, channels: int, dtype: str, spell: bool) 
     problem = problem_with(channels)
     settings = check_settings(
         problem.system.n, 10_000, 2, None, (), None, dtype, None, None, None
-    )._replace(spelled=None if spell else 0)
-    group = make_entry(problem, policy, policies(problem)[policy](), settings).groups[0]
-    traced, runs = traced_part(group.policies[0]), RUNS
+    )._replace(spelled=None if spell else MAPPED)
+    runs = RUNS
+    try:
+        group = make_entry(problem, policy, policies(problem)[policy](), settings).groups[0]
+    except ValueError as error:  # float32 misleads it
+        return Program(card, policy, channels, dtype, MAPPED, str(error), 0.0, [], [], 0.0, runs)
+    traced = traced_part(group.policies[0])
     spelled, note = choose_spelling(group, settings, device)
+    if spell and spelled == MAPPED:  # which is compiled as mapped already
+        return Program(card, policy, channels, dtype, spelled, note or "", 0.0, [], [], 0.0, runs)
 
     def shape(leaf: Any, wide: bool = False) -> jax.ShapeDtypeStruct:
         size = (*leaf.shape[:-1], runs) if wide else leaf.shape
@@ -341,12 +350,14 @@ def _operand(lines: list[str], line: str, number: int) -> str:
 
 def row(program: Program) -> str:
     turn = program.turn
-    per = max(program.spelled, 1)
+    head = f"| {program.card} | {program.policy} | {program.channels} | {program.dtype} | "
+    if not turn:
+        return f"{head}{program.note} |" + " |" * 7
+    step = "mapped" if program.spelled == MAPPED else f"spelled out, {program.spelled[0]}"
     main = max(turn, key=lambda kernel: sum(kernel.instructions))
-    work = sum(sum(kernel.instructions) * kernel.threads for kernel in turn) / per / program.runs
+    work = sum(sum(kernel.instructions) * kernel.threads for kernel in turn)
     return (
-        f"| {program.card} | {program.policy} | {program.channels} | {program.dtype} | "
-        f"{f'spelled out, {per}' if program.spelled else 'mapped'} | {program.kernels:.2f} | {work:.0f} | "
+        f"{head}{step} | {len(turn) / program.segments:.2f} | {work / program.segments / program.runs:.0f} | "
         f"{main.registers} | {sum(kernel.spills for kernel in turn)} | {program.memory:.0f} | "
         f"{1e9 * program.estimate(ASKED) / ASKED:.3f} | {program.seconds:.0f} |"
     )
@@ -370,10 +381,10 @@ def measure(args: argparse.Namespace) -> None:
         "| policy | dtype | step | seconds | ns per round and run | runs that part from the CPU's |"
     )
     print("|" + " --- |" * 6)
-    for name in args.policies:
+    for name in args.policies or policies(problem):
         policy = policies(problem)[name]()
-        for dtype in args.dtypes:
-            for spelled in (0, None):
+        for dtype in args.dtypes or ["float32", "float64"]:
+            for spelled in (MAPPED, None):
                 settings = check_settings(
                     problem.system.n, 10_000, ASKED, None, (), None, dtype, None, None, [device]
                 )._replace(spelled=spelled)
@@ -407,8 +418,8 @@ def plot(programs: list[Program], cpu: dict[int, float], path: Path) -> None:
     for program in programs:
         ax.plot(
             runs, [1e9 * program.estimate(each) / each for each in runs],
-            "-" if program.spelled else "--",
-            label=f"{program.card}, {'spelled out' if program.spelled else 'mapped'} (estimate)",
+            "--" if program.spelled == MAPPED else "-",
+            label=f"{program.card}, {'mapped' if program.spelled == MAPPED else 'spelled out'} (estimate)",
         )  # fmt: skip
     ax.plot(list(cpu), list(cpu.values()), "k-o", label="CPU (measured)")
     ax.set(xscale="log", yscale="log", xlabel="Runs side by side", ylabel="ns per segment and run")
@@ -433,41 +444,46 @@ def on_cpu(policy: str, dtype: str) -> dict[int, float]:
     return found
 
 
+def chosen(args: argparse.Namespace) -> list[tuple[str, str, int, str, bool]]:
+    """What to compile: all policies with three channels for a card, the regressions for all."""
+    names = list(policies(problem_with(3)))
+    every = list(itertools.product(
+        args.channels or [3, 6, 8, 10], args.dtypes or ["float32", "float64"], args.cards or CARDS,
+        args.policies or names, (False, True),
+    ))  # fmt: skip
+    listed = args.all or any((args.channels, args.dtypes, args.cards, args.policies))
+    return [
+        (card, policy, channels, dtype, spell)
+        for channels, dtype, card, policy, spell in every
+        if listed or policy in names[:3] or (channels, dtype, card) == (3, "float32", "A100")
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("results/benchmarks"))
-    parser.add_argument("--cards", nargs="+", default=list(CARDS), choices=CARDS)
-    names = list(policies(problem_with(3)))
-    parser.add_argument("--policies", nargs="+", default=names, choices=names)
-    parser.add_argument("--channels", nargs="+", type=int, default=[3, 6, 8, 10])
-    parser.add_argument("--dtypes", nargs="+", default=["float32", "float64"])
+    parser.add_argument("--cards", nargs="+", choices=CARDS)
+    parser.add_argument("--policies", nargs="+", choices=list(policies(problem_with(3))))
+    parser.add_argument("--channels", nargs="+", type=int)
+    parser.add_argument("--dtypes", nargs="+")
+    parser.add_argument("--all", action="store_true", help="compile everything for every card")
+    parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--measure", action="store_true", help="time the card that is here")
     args = parser.parse_args()
     if args.measure:
         return measure(args)
-    os.environ.setdefault("JAX_PLATFORMS", "cpu")
     args.out.mkdir(parents=True, exist_ok=True)
-    lines, programs = [HEAD], []
+    programs: list[Program] = []
     print(HEAD)
-    for channels in args.channels:
-        for policy in args.policies:
-            for dtype in args.dtypes:
-                for card in args.cards:
-                    for spell in (False, True):
-                        program = compile_for(card, policy, channels, dtype, spell)
-                        if spell and not program.spelled:
-                            lines.append(
-                                f"| {card} | {policy} | {channels} | {dtype} | {program.note} |"
-                                + " |" * 7
-                            )
-                        else:
-                            programs.append(program)
-                            lines.append(row(program))
-                        print(lines[-1], flush=True)
-                        (args.out / "gpu.md").write_text("\n".join(lines) + "\n")
+    spawn = multiprocessing.get_context("spawn")  # as JAX has threads
+    with ProcessPoolExecutor(args.workers, spawn) as pool:
+        for program in pool.map(compile_for, *zip(*chosen(args), strict=True)):
+            programs.append(program)
+            print(row(program), flush=True)
+            (args.out / "gpu.md").write_text("\n".join([HEAD, *map(row, programs)]) + "\n")
     first = programs[0]
-    shown = [p for p in programs
-             if (p.policy, p.channels, p.dtype) == (first.policy, first.channels, first.dtype)]  # fmt: skip
+    shown = [p for p in programs if p.turn and
+             (p.policy, p.channels, p.dtype) == (first.policy, first.channels, first.dtype)]  # fmt: skip
     plot(shown, on_cpu(first.policy, first.dtype), args.out / "gpu.png")
 
 

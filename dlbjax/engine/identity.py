@@ -22,7 +22,7 @@ from dlbjax.engine.run import (
     traced_part,
     tracing_as,
 )
-from dlbjax.engine.scan import advance, begin
+from dlbjax.engine.scan import MAPPED, advance, begin
 from dlbjax.engine.segments import expand
 from dlbjax.engine.settings import Settings
 from dlbjax.model.problem import Problem
@@ -141,7 +141,7 @@ def _traced(
 ) -> str:  # fmt: skip
     def whole(tables: Any, steps: Any, runs: Any, keys: Any) -> Any:
         batch = begin(policy, rows, tables, runs, keys)
-        return advance(policy, record, 0, tables, batch, steps, jnp.int32(0), jnp.int32(1))
+        return advance(policy, record, MAPPED, tables, batch, steps, jnp.int32(0), jnp.int32(1))
 
     program = jax.make_jaxpr(whole)(*jax.tree.unflatten(structure, shapes))
     text = re.sub("0x[0-9a-f]+", "", str(program))  # addresses of functions

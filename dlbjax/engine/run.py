@@ -17,7 +17,7 @@ import numpy as np
 from dlbjax.common.arrays import Array
 from dlbjax.engine.plan import BLOCK, Group, Steps
 from dlbjax.engine.programs import compiled
-from dlbjax.engine.scan import Batch, advance, begin, spell_once
+from dlbjax.engine.scan import MAPPED, Batch, advance, begin, spell_once
 from dlbjax.engine.settings import Noise, Settings
 from dlbjax.engine.spelled import TooLongError
 from dlbjax.engine.step import Runs
@@ -28,8 +28,9 @@ _STRETCH = 16  # blocks in a call of the compiled program
 # Operations of a step spelled out: beyond the first number XLA takes minutes, and a run no longer fits
 # into registers; about the second make one kernel, beyond it XLA cuts.
 _MOST_OPERATIONS = 3000
-_OPERATIONS_OF_A_KERNEL = 3000
+_OPERATIONS_OF_A_KERNEL = 2200
 _MOST_SEGMENTS = 8  # in a kernel
+_KERNELS = 4  # in a turn of the loop, which has a kernel for its counter and one for a report
 
 
 class Progress(NamedTuple):
@@ -82,7 +83,7 @@ class Snapshot(NamedTuple):
 
 def drive(
     group: Group, settings: Settings, numbers: np.ndarray, width: int, device: Any,
-    progress: Progress | None = None, spelled: int = 0,
+    progress: Progress | None = None, spelled: tuple[int, int] = MAPPED,
 ) -> Iterator[Snapshot]:  # fmt: skip
     """Some runs through the horizon on one device; yields where they are after every stretch.
 
@@ -95,7 +96,7 @@ def drive(
       width: how many of them the compiled program takes at a time.
       device: where.
       progress: where the runs are; at the start by default.
-      spelled: segments in a kernel where the step is spelled out, else 0; see `choose_spelling`.
+      spelled: how the step is spelled out, if it is; see `choose_spelling`.
     """
     policy, record = traced_part(group.policies[0]), every_round(settings)
     seeds = settings.seeds[numbers % len(settings.seeds)]
@@ -141,15 +142,18 @@ def drive(
     yield _arrived(Snapshot(numbers, group.size, done, batches, recorded), policy, seeds)
 
 
-def choose_spelling(group: Group, settings: Settings, device: Any) -> tuple[int, str | None]:
-    """How many segments of the step spelled out make a kernel, and a note where the question arises.
+def choose_spelling(
+    group: Group, settings: Settings, device: Any
+) -> tuple[tuple[int, int], str | None]:
+    """Segments in a kernel and kernels in a turn of the loop, and a note where the question arises.
 
-    It is 0 where the step is not spelled out: on CPUs, and where it would take too many operations.
+    MAPPED where the step is not spelled out: on CPUs, and where it would take too many operations.
     """
     if settings.spelled is not None:
-        return settings.spelled, "spelled out as asked" if settings.spelled else "mapped as asked"
+        asked = settings.spelled
+        return asked, "mapped as asked" if asked == MAPPED else "spelled out as asked"
     if device.platform != "gpu":
-        return 0, None
+        return MAPPED, None
     with tracing_as(settings):
         steps = group.steps(0, 1, waste=report_rows(settings) - 1)
         one = (group.tables, jax.tree.map(lambda leaf: leaf[0], steps))
@@ -163,7 +167,7 @@ def choose_spelling(group: Group, settings: Settings, device: Any) -> tuple[int,
 @lru_cache(maxsize=256)
 def _chosen(
     policy: Policy, record: tuple[str, ...], promotion: Any, structure: Any, shapes: tuple[Any, ...]
-) -> tuple[int, str]:
+) -> tuple[tuple[int, int], str]:
     found = []
 
     def spell(tables: Any, steps: Any, runs: Any, keys: Any) -> None:
@@ -173,12 +177,14 @@ def _chosen(
     try:
         jax.eval_shape(spell, *jax.tree.unflatten(structure, shapes))
     except TooLongError:
-        return 0, f"mapped: spelled out it takes more than {_MOST_OPERATIONS} operations"
+        return MAPPED, f"mapped: spelled out it takes more than {_MOST_OPERATIONS} operations"
     operations, on_arrays = found[0].operations, sorted(found[0].on_arrays)
     fitting = max(1, min(_OPERATIONS_OF_A_KERNEL // operations, _MOST_SEGMENTS))
     together = 1 << (fitting.bit_length() - 1)  # which BLOCK is a multiple of
     note = f"spelled out: {operations} operations, {together} segments in a kernel"
-    return together, note + (f"; on arrays: {', '.join(on_arrays)}" if on_arrays else "")
+    return (together, _KERNELS), note + (
+        f"; on arrays: {', '.join(on_arrays)}" if on_arrays else ""
+    )
 
 
 def _shapes(tree: Any) -> tuple[Any, tuple[jax.ShapeDtypeStruct, ...]]:
@@ -186,12 +192,12 @@ def _shapes(tree: Any) -> tuple[Any, tuple[jax.ShapeDtypeStruct, ...]]:
     return structure, tuple(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves)
 
 
-def _fitting(spelled: int, steps: Steps, waste: int) -> int:
-    """Segments in a kernel: those asked for, or one where several of them would report."""
-    if not spelled:
-        return 0
-    reports = (steps.moment.slot < waste).reshape(-1, spelled).sum(axis=1)
-    return spelled if reports.max() <= 1 else 1
+def _fitting(spelled: tuple[int, int], steps: Steps, waste: int) -> tuple[int, int]:
+    """What was asked for, or segment by segment where several of a turn would report."""
+    if spelled == MAPPED:
+        return MAPPED
+    reports = (steps.moment.slot < waste).reshape(-1, spelled[0] * spelled[1]).sum(axis=1)
+    return spelled if reports.max() <= 1 else (1, 1)
 
 
 @contextmanager

@@ -6,8 +6,7 @@ axis a step takes two to four times as long. That is how CPUs do it; for GPUs th
 """
 
 import math
-from collections.abc import Callable
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 import jax
@@ -27,6 +26,8 @@ from dlbjax.engine.spelled import (
 from dlbjax.engine.step import Carry, Runs, Tables, alone, start, step
 from dlbjax.policies.base import Policy
 
+MAPPED = (0, 0)  # in the place of how the step is spelled out
+
 
 class Batch(NamedTuple):
     """As many runs as the compiled program takes; leaves (…, width)."""
@@ -44,13 +45,13 @@ def begin(policy: Policy, rows: int, tables: Tables, runs: Runs, keys: Array) ->
 
 
 def advance(
-    policy: Policy, record: tuple[str, ...], spelled: int, tables: Tables, batch: Batch,
+    policy: Policy, record: tuple[str, ...], spelled: tuple[int, int], tables: Tables, batch: Batch,
     steps: Steps, first: Array, end: Array,
 ) -> tuple[Batch, dict[str, Array]]:  # fmt: skip
     """All runs of a batch through segments first..end−1; the batch, and what is recorded.
 
-    Unless `spelled` is 0 the step is spelled out, and a turn of the loop takes so many segments, of
-    which one may report; BLOCK must be a multiple of it.
+    Unless `spelled` is MAPPED the step is spelled out: so many segments make a kernel, and so many
+    kernels a turn of the loop, which may report once; BLOCK must be a multiple of the two.
     """
     m, dtype = tables.gains.g.shape[1], tables.gaps.dtype
     noise_key, policy_key = (jax.random.key_data(stream(batch.keys, i)).T for i in (0, 1))
@@ -75,13 +76,12 @@ def advance(
             return (carry, reports), {name: seen[name] for name in record}
 
         inputs = (rows, noise, uniforms)
-        if not spelled:
+        if spelled == MAPPED:
             state, seen = jax.lax.scan(segment, state, inputs)
         else:
-            turn = _spelled_turn(policy, record, spelled, tables, batch, unpack, inputs)
-            turns = jax.tree.map(lambda leaf: leaf.reshape(BLOCK // spelled, -1), inputs)
-            state, seen = jax.lax.scan(turn, state, turns)
-            seen = jax.tree.map(lambda leaf: leaf.reshape(BLOCK, *leaf.shape[2:]), seen)
+            state, seen = _spelled_block(
+                policy, record, spelled, tables, batch, unpack, state, inputs
+            )
         return (state, number + BLOCK), seen
 
     def skip(before: tuple[Any, Array], steps: Steps) -> tuple[tuple[Any, Array], Any]:
@@ -94,14 +94,18 @@ def advance(
         return before, {name: seen[name] for name in record}
 
     def unless_over(before: tuple[Any, Array], steps: Steps) -> tuple[tuple[Any, Array], Any]:
+        if (
+            spelled != MAPPED
+        ):  # blocks beyond the end change nothing, and a branch copies the reports
+            return block(before, steps)
         return jax.lax.cond(before[1] < end, block, skip, before, steps)
 
-    carry: Any = pack_vectors(to_vectors(batch.carry)) if spelled else batch.carry
+    carry: Any = batch.carry if spelled == MAPPED else pack_vectors(to_vectors(batch.carry), dtype)
     state = (carry, batch.reports)
     ((carry, reports), _), seen = jax.lax.scan(unless_over, (state, first), steps)
-    if spelled:
-        vectors = unpack_vectors(carry, _dtypes(batch.carry))
+    if spelled != MAPPED:
         of_one = jax.tree.map(lambda leaf: leaf[..., 0], batch.carry)
+        vectors = unpack_vectors(carry, _dtypes(batch.carry), dtype)
         carry = from_vectors(vectors, of_one, len(batch.keys))
     return batch._replace(carry=carry, reports=reports), seen
 
@@ -146,56 +150,59 @@ def spell_once(
     inputs = (rows, *drawn)
     spelled = spelled_step(policy, record, tables, batch, unpack, inputs)
     vectors = [vector for each in rows for vector in spread_out(each[0], width)]
-    spelled(vectors + to_vectors((batch.runs, batch.carry, *(each[0] for each in drawn))), most)
+    spelled(
+        vectors + to_vectors((batch.runs, batch.carry, *(each[0] for each in drawn))), most=most
+    )
     return spelled
 
 
-def _spelled_turn(
-    policy: Policy, record: tuple[str, ...], segments: int, tables: Tables, batch: Batch,
-    unpack: Any, inputs: Any,
-) -> Callable[[Any, Any], Any]:  # fmt: skip
-    """What a turn of the loop does to the packed carry and the reports, with all inputs as vectors."""
+def _spelled_block(
+    policy: Policy, record: tuple[str, ...], spelled_as: tuple[int, int], tables: Tables, batch: Batch,
+    unpack: Any, state: tuple[Any, Array], inputs: Any,
+) -> tuple[tuple[Any, Array], dict[str, Array]]:  # fmt: skip
+    """A block of segments with the step spelled out; the carry in packed vectors."""
     spelled = spelled_step(policy, record, tables, batch, unpack, inputs)
     dtypes, fixed = _dtypes(batch.carry), to_vectors(batch.runs)
-    waste, width = len(batch.reports) - 1, batch.reports.shape[-1]
+    segments, together = spelled_as[0], math.prod(spelled_as)
+    (_, reports), ((floats, wholes), *noise) = state, inputs
+    waste, width, dtype = len(reports) - 1, reports.shape[-1], reports.dtype
 
-    def segment(given: Any) -> tuple[list[Array], list[Array], Any]:
-        answers = spelled(given)
+    def segment(carry: list[Array], report: list[Array], shared: list[Array], row: Any) -> Any:
+        slot, *own, e, uniforms = row
+        answers = spelled([*chain(*own), *fixed, *carry, *e, *uniforms], shared)
         carry, regrets, seen = (
             answers[i:j] for i, j in pairwise((0, len(dtypes), len(dtypes) + 3, None))
         )
-        return carry, regrets, from_vectors(seen, spelled.answer[2], width)
+        report = [
+            jnp.where(slot < waste, new, old) for new, old in zip(regrets, report, strict=True)
+        ]
+        return carry, report, from_vectors(seen, spelled.answer[2], width)
 
-    def turn(state: tuple[list[Array], Array], inputs: Any) -> tuple[Any, dict[str, Array]]:
-        (packed, reports), (rows, *noise) = state, inputs
-        slots = _slots(rows, unpack, segments)
+    def turn(state: tuple[list[Array], Array], rows: Any) -> tuple[Any, dict[str, Array]]:
+        (packed, reports), (slot, slots, rows, noise) = state, rows
+        shared = spread_out(spelled.numbers, width)
         vectors = [spread_out(each, width) for each in rows]
         vectors += [to_vectors(each.reshape(-1, width)) for each in noise]
-        report, recorded = [jnp.zeros(width, reports.dtype)] * 3, []
-        carry = unpack_vectors(packed, dtypes)
-        for i, slot in enumerate(slots):
-            floats, wholes, e, uniforms = (
-                each[i * len(each) // segments : (i + 1) * len(each) // segments]
-                for each in vectors
-            )
-            carry, regrets, seen = segment([*floats, *wholes, *fixed, *carry, *e, *uniforms])
-            report = [
-                jnp.where(slot < waste, new, old) for new, old in zip(regrets, report, strict=True)
-            ]
-            recorded.append(seen)
-        # Else XLA computes the report anew where it is written.
-        packed, report = jax.lax.optimization_barrier((pack_vectors(carry), report))
-        slot = jnp.stack(slots).min()  # the only one that is not waste, if there is one
+        sizes = [len(each) // together for each in vectors]
+        report, recorded = [jnp.zeros(width, dtype)] * 3, []
+        for first in range(0, together, segments):  # each a kernel
+            carry = unpack_vectors(packed, dtypes, dtype)
+            for i in range(first, first + segments):
+                row = [each[i * n : (i + 1) * n] for each, n in zip(vectors, sizes, strict=True)]
+                carry, report, seen = segment(carry, report, shared, (slots[i], *row))
+                recorded.append(seen)
+            packed, report = jax.lax.optimization_barrier((pack_vectors(carry, dtype), report))
         reports = jax.lax.dynamic_update_index_in_dim(reports, jnp.stack(report), slot, 0)
         return (packed, reports), jax.tree.map(lambda *leaves: jnp.stack(leaves), *recorded)
 
-    return turn
-
-
-def _slots(rows: Any, unpack: Any, segments: int) -> list[Array]:
-    """Where each segment of a turn reports."""
-    parts = zip(*(each.reshape(segments, -1) for each in rows), strict=True)
-    return [unpack(part)[2].slot for part in parts]
+    # One long row for each turn, because XLA multiplies what it has to index in several ways.
+    turns = jax.tree.map(
+        lambda leaf: leaf.reshape(BLOCK // together, leaf.size * together // BLOCK),
+        (jax.vmap(lambda *row: unpack(row)[2].slot)(floats, wholes), (floats, wholes), noise),
+    )
+    slot = turns[0].min(axis=1)  # of a turn's slots all but one are waste
+    state, seen = jax.lax.scan(turn, state, (slot, *turns))
+    return state, jax.tree.map(lambda leaf: leaf.reshape(BLOCK, *leaf.shape[2:]), seen)
 
 
 def _dtypes(tree: Any) -> list[Any]:

@@ -37,9 +37,7 @@ class Settings(NamedTuple):
     chunk: int | None
     devices: list[Any] | None
     promotion: Any  # JAX's rule for mixed dtypes in the calling thread, for the workers
-    spelled: int | None = (
-        None  # segments in a kernel of the step spelled out, 0 for none; None: chosen
-    )
+    spelled: tuple[int, int] | None = None  # see `engine.scan.advance`; by default it is chosen
 
 
 def check_settings(

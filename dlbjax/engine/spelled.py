@@ -9,9 +9,9 @@ arrays of such vectors. What has no formula of a few lines, such as a sort, stay
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import reduce
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial, reduce
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,7 @@ import numpy as np
 from jax import lax
 from jax.extend import core
 
+from dlbjax.common.arrays import is_traced
 from dlbjax.engine.mapping import CALLS, ELEMENTWISE
 
 # Besides those of `mapping`: operations of one array or several, number by number.
@@ -30,21 +31,20 @@ _NUMBER_BY_NUMBER = ELEMENTWISE | {
     "rsqrt", "shift_left", "shift_right_arithmetic", "shift_right_logical", "sign", "sin", "sinh",
     "sqrt", "square", "stop_gradient", "tan", "tanh", "threefry2x32",
 }  # fmt: skip
-_REDUCTIONS = {
+# Operations whose answers are entries of their inputs, whatever those are.
+_REARRANGING = {
+    "broadcast_in_dim", "concatenate", "expand_dims", "pad", "reshape", "rev", "slice", "split",
+    "squeeze", "stack", "tile", "transpose", "unstack",
+}  # fmt: skip
+_COMBINING = {
     "reduce_sum": lax.add, "reduce_prod": lax.mul, "reduce_max": lax.max, "reduce_min": lax.min,
     "reduce_and": lax.bitwise_and, "reduce_or": lax.bitwise_or, "reduce_xor": lax.bitwise_xor,
     "cumsum": lax.add, "cumprod": lax.mul, "cummax": lax.max, "cummin": lax.min,
 }  # fmt: skip
-_SCATTERS = {
-    "scatter": lambda old, new: new, "scatter-add": lax.add, "scatter_add": lax.add,
-    "scatter-mul": lax.mul, "scatter_mul": lax.mul, "scatter-min": lax.min,
-    "scatter_min": lax.min, "scatter-max": lax.max, "scatter_max": lax.max,
-}  # fmt: skip
 _ROWS = 8  # of a matrix whose factorisation is spelled out
-_LOOK_UP = 128  # numbers that all runs share, beyond which one of them is read from memory
-_LOOP = 32  # turns of a loop that are
-
-_PAIRED = (np.dtype(np.float32), np.dtype(np.float64))
+_PLACES = 128  # that an index may point to, so that one after the other is tried
+_ENTRIES = 24  # that are added at an index, a bit each of a float32
+_LOOP = 32  # turns of a loop that are spelled out
 
 Vectors = np.ndarray  # of objects: for each number of a run its values in all runs, (runs,)
 
@@ -80,40 +80,29 @@ def from_vectors(vectors: Sequence[jax.Array], of_one: Any, runs: int) -> Any:
     return jax.tree.map(whole, of_one)
 
 
-def pack_vectors(vectors: Sequence[jax.Array]) -> list[jax.Array]:
-    """Floats in pairs, as complex numbers: a kernel takes at most some ninety arrays."""
-    packed, single = [], [vector for vector in vectors if vector.dtype not in _PAIRED]
-    for dtype in _PAIRED:
-        same = [vector for vector in vectors if vector.dtype == dtype]
-        packed += [lax.complex(*pair) for pair in zip(same[::2], same[1::2], strict=False)]
-        single += same[-1:] * (len(same) % 2)
-    return packed + single
+def pack_vectors(vectors: Sequence[jax.Array], dtype: Any) -> list[jax.Array]:
+    """Floats of a dtype in pairs, as complex numbers: a kernel takes at most some ninety arrays."""
+    floats = [vector for vector in vectors if vector.dtype == dtype]
+    floats += floats[-2:-1] * (len(floats) % 2)  # not the last again, which may never change
+    pairs = [lax.complex(*pair) for pair in zip(floats[::2], floats[1::2], strict=True)]
+    return pairs + [vector for vector in vectors if vector.dtype != dtype]
 
 
-def unpack_vectors(packed: Sequence[jax.Array], dtypes: Sequence[Any]) -> list[jax.Array]:
-    """The reverse of `pack_vectors`."""
-    rest = iter(packed)
-    counts = {dtype: sum(dtype == each for each in dtypes) for dtype in _PAIRED}
-    parts = {}
-    for dtype, count in counts.items():
-        pairs = itertools.islice(rest, count // 2)
-        parts[dtype] = [part for pair in pairs for part in (lax.real(pair), lax.imag(pair))]
-    others = list(itertools.islice(rest, len(dtypes) - sum(counts.values())))
-    for dtype, count in counts.items():
-        parts[dtype] += itertools.islice(rest, count % 2)
-    queues = {dtype: iter(vectors) for dtype, vectors in parts.items()}
-    left = iter(others)
-    return [next(queues.get(dtype, left)) for dtype in dtypes]
-
-
-def spread_out(
-    numbers: jax.Array, runs: int, first: int = 0, end: int | None = None
+def unpack_vectors(
+    packed: Sequence[jax.Array], dtypes: Sequence[Any], dtype: Any
 ) -> list[jax.Array]:
-    """Some of the numbers that all runs share as vectors."""
-    end = len(numbers) if end is None else end
+    """The reverse of `pack_vectors`."""
+    pairs = (sum(each == dtype for each in dtypes) + 1) // 2
+    floats = iter([part for pair in packed[:pairs] for part in (lax.real(pair), lax.imag(pair))])
+    others = iter(packed[pairs:])
+    return [next(floats if each == dtype else others) for each in dtypes]
+
+
+def spread_out(numbers: jax.Array, runs: int) -> list[jax.Array]:
+    """Numbers that all runs share as vectors."""
     # All of them at once, since each would count as an array of its own that a kernel has to take.
     wide = lax.broadcast_in_dim(numbers, (len(numbers), runs), (0,)).reshape(-1)
-    return [lax.slice(wide, (i * runs,), ((i + 1) * runs,)) for i in range(first, end)]
+    return [lax.slice(wide, (i * runs,), ((i + 1) * runs,)) for i in range(len(numbers))]
 
 
 class Spelled:
@@ -121,6 +110,7 @@ class Spelled:
 
     Attributes:
       answer: shapes and dtypes of the answer of one run.
+      numbers: the floats that all runs share and the function uses, in one vector.
       on_arrays: names of the operations that stayed operations on arrays when it was last applied.
       operations: on vectors, when it was last applied.
     """
@@ -135,23 +125,31 @@ class Spelled:
         self.shared = jax.tree.leaves(shared)
         self.on_arrays: set[str] = set()
         self.operations = 0
-        self.known: dict[Any, list[Any]] = {}
-        unknown = [np.empty(shape, object) for shape in self.shapes]
-        ahead = _Speller(0, None, self.known, ahead=True)
-        ahead.evaluate(self.program, [*unknown, *self.shared])
-        self.needed = ahead.needed  # which keeps their ids taken
-        self.places = _joined(self.needed)
+        ahead = _Ahead()
+        ahead.evaluate(self.program, [*(np.empty(s, object) for s in self.shapes), *self.shared])
+        self.known, self.entries, self.numbers = ahead.known, ahead.entries, ahead.numbers()
 
-    def __call__(self, vectors: Sequence[jax.Array], most: int | None = None) -> list[jax.Array]:
+    def __call__(
+        self,
+        vectors: Sequence[jax.Array],
+        numbers: Sequence[jax.Array] | None = None,
+        most: int | None = None,
+    ) -> list[jax.Array]:
         """The answers of all runs as vectors, in the order of `to_vectors`.
+
+        Args:
+          vectors: what each run has, by `to_vectors`.
+          numbers: `self.numbers` as vectors, from wherever they are to be read.
+          most: operations to allow.
 
         Raises:
           TooLongError: if it takes more than `most` operations.
         """
-        rest = iter(vectors)
+        runs, rest = vectors[0].shape[0], iter(vectors)
         own = [_array(s, itertools.islice(rest, math.prod(s))) for s in self.shapes]
+        numbers = spread_out(self.numbers, runs) if numbers is None else numbers
         # A copy, because JAX may trace a loop's body more than once, and each time for itself.
-        speller = _Speller(vectors[0].shape[0], most, dict(self.known), self.places)
+        speller = _Speller(runs, dict(self.known), self.entries, numbers, most)
         answers = speller.evaluate(self.program, [*own, *self.shared])
         self.on_arrays, self.operations = speller.on_arrays, speller.operations
         return [vector for answer in answers for vector in speller.vectors(answer).reshape(-1)]
@@ -169,416 +167,217 @@ def _array(shape: Sequence[int], vectors: Iterable[jax.Array]) -> Vectors:
     return flat.reshape(shape)
 
 
-def _joined(values: Sequence[Any]) -> dict[int, tuple[jax.Array, int]]:
-    """Where each value is in a vector that holds all values of its dtype; by its id.
-
-    A kernel takes at most some ninety arrays.
-    """
-    arrays = {id(value): value for value in values if isinstance(value, jax.Array)}
-    places: dict[int, tuple[jax.Array, int]] = {}
-    for dtype in {array.dtype for array in arrays.values()}:
-        same = {key: array for key, array in arrays.items() if array.dtype == dtype}
-        flat = jnp.concatenate([array.reshape(-1) for array in same.values()])
-        firsts = np.cumsum([0, *(array.size for array in same.values())])
-        places |= {key: (flat, int(first)) for key, first in zip(same, firsts, strict=False)}
-    return places
-
-
-def _places(shape: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    return itertools.product(*map(range, shape))
-
-
 class _Speller:
     """Evaluates programs of one run on vectors over the runs. What all runs share stays an array."""
 
     def __init__(
-        self, runs: int, most: int | None, known: dict[Any, Any],
-        places: dict[int, tuple[Any, int]] | None = None, ahead: bool = False,
+        self, runs: int, known: dict[Any, Any], entries: dict[tuple[int, int], int],
+        numbers: Sequence[jax.Array], most: int | None,
     ):  # fmt: skip
-        self.runs, self.most, self.known, self.ahead = runs, most, known, ahead
+        self.runs, self.known, self.entries, self.shared = runs, known, entries, numbers
+        self.most = math.inf if most is None else most
         self.operations = 0
-        self.places = places or {}
-        self.needed: list[Any] = []
         self.on_arrays: set[str] = set()
-        self.spread: dict[int, tuple[Any, Vectors]] = {}  # of shared arrays, by their id
+        self.spread: dict[int, tuple[Any, Vectors]] = {}  # of shared values, by their id
 
     def evaluate(self, closed: Any, given: Sequence[Any]) -> list[Any]:
         """The outputs of a program."""
         jaxpr = closed.jaxpr
-        known: dict[Any, Any] = dict(zip(jaxpr.invars, given, strict=True))
-        known |= zip(jaxpr.constvars, closed.consts, strict=True)
+        values: dict[Any, Any] = dict(zip(jaxpr.invars, given, strict=True))
+        values |= zip(jaxpr.constvars, closed.consts, strict=True)
 
         def read(atom: Any) -> Any:
-            return atom.val if isinstance(atom, core.Literal) else known[atom]
+            return atom.val if isinstance(atom, core.Literal) else values[atom]
 
         for equation in jaxpr.eqns:
-            answers = self.operation(equation, [read(atom) for atom in equation.invars])
-            known |= zip(equation.outvars, answers, strict=True)
+            inputs = [read(atom) for atom in equation.invars]
+            inner = equation.params.get(CALLS.get(equation.primitive.name, ""))
+            if inner is not None:
+                answers = self.evaluate(inner, inputs)
+            elif any(map(_is_own, inputs)):
+                answers = self.of_runs(equation, inputs)
+            else:
+                answers = self.of_all(equation, inputs)
+            values |= zip(equation.outvars, answers, strict=True)
         return [read(atom) for atom in jaxpr.outvars]
 
-    def operation(self, equation: Any, inputs: list[Any]) -> list[Any]:
-        """The outputs of one operation."""
-        primitive, params = equation.primitive, equation.params
-        name = primitive.name
-        inner = params.get(CALLS.get(name, ""))
-        if inner is not None:
-            return self.evaluate(inner, inputs)
-        if not any(map(_is_own, inputs)):
-            return self.of_all(equation, inputs)
-        if self.ahead:
-            self.needed += [value for value in inputs if not _is_own(value)]
-            return [np.empty(var.aval.shape, object) for var in equation.outvars]
+    def of_all(self, equation: Any, inputs: list[Any]) -> list[Any]:
+        """The outputs of an operation on what all runs share, computed once."""
+        key = (id(equation), *map(id, inputs))
+        if key not in self.known:
+            answers = (_outputs if is_traced(*inputs) else _now)(equation, inputs)
+            self.known[key] = answers, inputs  # which keeps their ids taken
+            if equation.primitive.name in _REARRANGING and len(inputs) == 1:
+                whole, places = self.origin(inputs[0])
+                for answer, here in zip(answers, _now(equation, [places]), strict=True):
+                    self.known[id(answer)] = whole, here
+        return self.known[key][0]
+
+    def origin(self, value: Any) -> tuple[Any, np.ndarray]:
+        """What a shared value is a part of, and its places there."""
+        return self.known.get(id(value)) or (value, _numbered([value])[0])
+
+    def of_runs(self, equation: Any, inputs: list[Any]) -> list[Any]:
+        """The outputs of an operation on what runs have of their own."""
+        name = equation.primitive.name
+        answers: list[Any] | None = None
         if name in _NUMBER_BY_NUMBER:
-            return self.number_by_number(equation, inputs)
-        formula = _FORMULAS.get(name)
-        answers = None if formula is None else formula(self, equation, inputs)
+            answers = self.number_by_number(equation, inputs)
+        elif name in _REARRANGING:
+            answers = self.rearranged(equation, inputs)
+        elif name in _METHODS:
+            answers = _METHODS[name](self, equation, inputs)
+        elif name in _FORMULAS:
+            shape = np.shape(inputs[0])
+            if name not in _OF_MATRICES or (len(shape) == 2 and max(shape) <= _ROWS):
+                answers = self.formula(_FORMULAS[name], equation, inputs)
         return self.on_whole_arrays(equation, inputs) if answers is None else answers
+
+    def formula(self, of_one: Callable[..., Any], equation: Any, inputs: list[Any]) -> list[Any]:
+        """The outputs of an operation by a formula of one run, spelled out in turn."""
+        avals = [atom.aval for atom in equation.invars]
+        program = jax.make_jaxpr(partial(of_one, **equation.params))(*avals)
+        return self.evaluate(program, [self.vectors(value) for value in inputs])
 
     def vectors(self, value: Any) -> Vectors:
         """A value as vectors, one for each of its numbers."""
         if _is_own(value):
             return value
         if id(value) not in self.spread:
-            shape = np.shape(value)
-            self.count(math.prod(shape))
-            flat, first = self.places.get(id(value)) or (jnp.asarray(value).reshape(-1), 0)
-            vectors = spread_out(flat, self.runs, first, first + math.prod(shape))
-            self.spread[id(value)] = value, _array(shape, vectors)
+            whole, places = self.origin(value)
+            keys = [(id(whole), int(i)) for i in places.reshape(-1)]
+            if not is_traced(value):
+                flat = [jnp.full(self.runs, x) for x in np.asarray(value).reshape(-1)]
+            elif keys and keys[0] in self.entries:
+                flat = [self.shared[self.entries[key]] for key in keys]
+            else:
+                flat = spread_out(value.reshape(-1), self.runs)
+            self.spread[id(value)] = value, _array(np.shape(value), flat)
         return self.spread[id(value)][1]
 
-    def of_all(self, equation: Any, inputs: list[Any]) -> list[Any]:
-        """An operation on what all runs share, done once."""
-        key = (id(equation), *map(id, inputs))
-        if key not in self.known:
-            answers = equation.primitive.bind(*inputs, **equation.params)
-            answers = list(answers) if equation.primitive.multiple_results else [answers]
-            self.known[key] = answers, inputs  # which keeps their ids taken
-        return self.known[key][0]
-
-    def count(self, operations: int) -> None:
-        """Account for some operations on vectors."""
-        self.operations += operations
-        if self.most is not None and self.operations > self.most:
+    def emit(self, operation: Callable[..., Any], *vectors: Any) -> Any:
+        """An operation on vectors, counted."""
+        self.operations += 1
+        if self.operations > self.most:
             raise TooLongError
+        return operation(*vectors)
 
     def number_by_number(self, equation: Any, inputs: list[Any]) -> list[Vectors]:
-        shape = equation.outvars[0].aval.shape
+        shape, bind = equation.outvars[0].aval.shape, partial(_outputs, equation)
         parts = [np.broadcast_to(self.vectors(value), shape).reshape(-1) for value in inputs]
-        self.count(math.prod(shape))
-        answers = [
-            equation.primitive.bind(*numbers, **equation.params)
-            for numbers in zip(*parts, strict=True)
-        ]
-        if not equation.primitive.multiple_results:
-            return [_array(shape, answers)]
-        return [_array(shape, column) for column in zip(*answers, strict=True)]
+        answers = [self.emit(bind, numbers) for numbers in zip(*parts, strict=True)]
+        return [_array(shape, [each[i] for each in answers]) for i in range(len(equation.outvars))]
+
+    def rearranged(self, equation: Any, inputs: list[Any]) -> list[Vectors]:
+        """Ask the operation where it puts which entry."""
+        parts = [self.vectors(value) for value in inputs]
+        flat = np.concatenate([part.reshape(-1) for part in parts])
+        return [_taken(flat, source) for source in _now(equation, _numbered(parts))]
 
     def on_whole_arrays(self, equation: Any, inputs: list[Any]) -> list[Vectors]:
         """An operation mapped over the runs as it is."""
         self.on_arrays.add(equation.primitive.name)
+        whole = [
+            jnp.stack(list(value.reshape(-1))).reshape(*value.shape, self.runs)
+            if _is_own(value) else value
+            for value in inputs
+        ]  # fmt: skip
+        axes = [-1 if _is_own(value) else None for value in inputs]
+        answers = jax.vmap(lambda *each: _outputs(equation, each), axes, -1)(*whole)
+        return [_array(answer.shape[:-1], to_vectors([answer])) for answer in answers]
 
-        def operation(*values: Any) -> Any:
-            return equation.primitive.bind(*values, **equation.params)
-
-        stacked = [self.joined(value) if _is_own(value) else value for value in inputs]
-        axes = tuple(-1 if _is_own(value) else None for value in inputs)
-        answers = jax.vmap(operation, axes, -1)(*stacked)
-        return [
-            self.parted(answer)
-            for answer in (answers if equation.primitive.multiple_results else [answers])
-        ]
-
-    def joined(self, value: Vectors) -> jax.Array:
-        """Vectors as one array (…, runs)."""
-        return jnp.stack(list(value.reshape(-1))).reshape(*value.shape, self.runs)
-
-    def parted(self, array: jax.Array) -> Vectors:
-        """The reverse of `joined`."""
-        return _array(array.shape[:-1], to_vectors([array]))
-
-    def constant(self, number: Any, like: jax.Array) -> jax.Array:
-        """A number in all runs."""
-        return jnp.full(self.runs, number, like.dtype)
-
-    def where(self, condition: jax.Array, yes: jax.Array, no: jax.Array) -> jax.Array:
-        """One of two vectors, run by run."""
-        self.count(1)
-        return lax.select(condition, yes, no)
-
-    def chosen(self, cases: Sequence[tuple[jax.Array, jax.Array]], other: jax.Array) -> jax.Array:
-        """The value of the case whose condition holds."""
-        return reduce(lambda found, case: self.where(case[0], case[1], found), cases, other)
-
-    # Operations by name. An answer of None means: leave it on arrays.
-
-    def broadcast_in_dim(self, equation: Any, inputs: list[Any]) -> list[Vectors]:
-        shape, places = equation.params["shape"], equation.params["broadcast_dimensions"]
-        value = inputs[0]
-        widened = [1] * len(shape)
-        for place, size in zip(places, value.shape, strict=True):
-            widened[place] = size
-        return [np.broadcast_to(value.reshape(widened), shape)]
-
-    def reshape(self, equation: Any, inputs: list[Any]) -> list[Vectors]:
-        return [inputs[0].reshape(equation.outvars[0].aval.shape)]
-
-    def transpose(self, equation: Any, inputs: list[Any]) -> list[Vectors]:
-        return [inputs[0].transpose(equation.params["permutation"])]
-
-    def rev(self, equation: Any, inputs: list[Any]) -> list[Vectors]:
-        return [np.flip(inputs[0], equation.params["dimensions"])]
-
-    def slice(self, equation: Any, inputs: list[Any]) -> list[Vectors]:
-        p = equation.params
-        steps = p["strides"] or (None,) * inputs[0].ndim
-        return [inputs[0][tuple(map(slice, p["start_indices"], p["limit_indices"], steps))]]
-
-    def split(self, equation: Any, inputs: list[Any]) -> list[Vectors]:
-        sizes, axis = equation.params["sizes"], equation.params["axis"]
-        return np.split(inputs[0], np.cumsum(sizes)[:-1], axis)
-
-    def concatenate(self, equation: Any, inputs: list[Any]) -> list[Vectors]:
-        parts = [self.vectors(value) for value in inputs]
-        return [np.concatenate(parts, equation.params["dimension"])]
-
-    def stack(self, equation: Any, inputs: list[Any]) -> list[Vectors]:
-        return [np.stack([self.vectors(value) for value in inputs], equation.params["axis"])]
-
-    def unstack(self, equation: Any, inputs: list[Any]) -> list[Vectors]:
-        axis = equation.params["axis"]
-        parts = np.split(inputs[0], inputs[0].shape[axis], axis)
-        return [part.squeeze(axis) for part in parts]
-
-    def tile(self, equation: Any, inputs: list[Any]) -> list[Vectors]:
-        return [np.tile(inputs[0], equation.params["reps"])]
-
-    def pad(self, equation: Any, inputs: list[Any]) -> list[Vectors] | None:
-        value, filling = map(self.vectors, inputs)
-        shape = equation.outvars[0].aval.shape
-        config = equation.params["padding_config"]
-        if any(low < 0 or high < 0 for low, high, _ in config):
-            return None
-        out = np.broadcast_to(filling, shape).copy()
-        places = [low + (1 + gap) * np.arange(n)
-                  for (low, _, gap), n in zip(config, value.shape, strict=True)]  # fmt: skip
-        out[np.ix_(*places)] = value
-        return [out]
+    def where(self, condition: jax.Array, yes: Vectors, no: Vectors) -> Vectors:
+        """One of two arrays of vectors, run by run."""
+        pairs = zip(yes.reshape(-1), no.reshape(-1), strict=True)
+        chosen = (x if x is y else self.emit(lax.select, condition, x, y) for x, y in pairs)
+        return _array(yes.shape, chosen)
 
     def reduction(self, equation: Any, inputs: list[Any]) -> list[Vectors]:
-        combine = _REDUCTIONS[equation.primitive.name]
-        axes = equation.params["axes"]
-        shape = equation.outvars[0].aval.shape
-        value = np.moveaxis(inputs[0], axes, range(len(axes)))
-        terms = value.reshape(-1, *shape)
-        self.count(value.size)
-        return [
-            _array(shape, (reduce(combine, [t[place] for t in terms]) for place in _places(shape)))
-        ]
+        combine = partial(self.emit, _COMBINING[equation.primitive.name])
+        axes, shape = equation.params["axes"], equation.outvars[0].aval.shape
+        terms = np.moveaxis(inputs[0], axes, range(len(axes))).reshape(-1, math.prod(shape))
+        return [_array(shape, (reduce(combine, column) for column in terms.T))]
 
-    def running(self, equation: Any, inputs: list[Any]) -> list[Vectors]:
-        combine, axis = _REDUCTIONS[equation.primitive.name], equation.params["axis"]
-        value = np.moveaxis(inputs[0], axis, 0)
-        value = value[::-1] if equation.params["reverse"] else value
-        self.count(value.size)
-        columns = value.reshape(len(value), -1).T
-        sums = [vector for column in columns for vector in itertools.accumulate(column, combine)]
-        out = _array(columns.shape, sums).T.reshape(value.shape)
-        out = out[::-1] if equation.params["reverse"] else out
-        return [np.moveaxis(out, 0, axis)]
-
-    def argument(self, equation: Any, inputs: list[Any]) -> list[Vectors]:
-        (axis,), dtype = equation.params["axes"], equation.params["index_dtype"]
-        exceeds = lax.gt if equation.primitive.name == "argmax" else lax.lt
-        value = np.moveaxis(inputs[0], axis, 0)
-        found = []
-        for column in value.reshape(len(value), -1).T:
-            best, index = column[0], jnp.zeros(self.runs, dtype)
-            for i, x in enumerate(column[1:], 1):
-                better = exceeds(x, best)
-                if jnp.issubdtype(x.dtype, jnp.floating):  # the first NaN, if there is one
-                    better = (better | (x != x)) & (best == best)
-                index = self.where(better, self.constant(i, index), index)
-                best = self.where(better, x, best)
-            found.append(index)
-        return [_array(value.shape[1:], found)]
-
-    def dot_general(self, equation: Any, inputs: list[Any]) -> list[Vectors]:
-        (own, other), (own_batch, other_batch) = equation.params["dimension_numbers"]
-        one, two = map(self.vectors, inputs)
-
-        def arranged(value: Vectors, batch: Sequence[int], summed: Sequence[int]) -> Vectors:
-            free = [i for i in range(value.ndim) if i not in (*batch, *summed)]
-            sizes = [[value.shape[i] for i in axes] for axes in (batch, free, summed)]
-            return value.transpose(*batch, *free, *summed).reshape(
-                *(int(np.prod(each)) for each in sizes)
-            )
-
-        left, right = arranged(one, own_batch, own), arranged(two, other_batch, other)
-        out = equation.outvars[0].aval
-        self.count(2 * out.size * left.shape[2])
-
-        def product(row: Vectors, column: Vectors) -> jax.Array:
-            terms = [
-                x.astype(out.dtype) * y.astype(out.dtype) for x, y in zip(row, column, strict=True)
-            ]
-            return reduce(lax.add, terms)
-
-        numbers = [
-            product(left[b, i], right[b, j])
-            for b, i, j in _places((len(left), left.shape[1], right.shape[1]))
-        ]
-        return [_array(out.shape, numbers)]
-
-    def dynamic_slice(self, equation: Any, inputs: list[Any]) -> list[Vectors]:
-        value, starts = inputs[0], inputs[1:]
-        shape = equation.params["slice_sizes"]
-        flat = [self.vectors(start).item() for start in starts]
-        return [_array(shape, (self.entry(value, flat, shape, place) for place in _places(shape)))]
-
-    def entry(
-        self, value: Any, starts: Sequence[jax.Array], sizes: Sequence[int], place: Sequence[int],
-    ) -> jax.Array:  # fmt: skip
-        """The number at start + place, where starts are such that the whole window fits."""
-        shape = np.shape(value)
-        free = [i for i in range(len(shape)) if shape[i] > sizes[i]]
-        starts = [lax.clamp(self.constant(0, starts[i]), starts[i],
-                            self.constant(shape[i] - sizes[i], starts[i])) for i in free]  # fmt: skip
-        if not _is_own(value) and np.prod(shape) > _LOOK_UP:
-            index = jnp.full(self.runs, np.ravel_multi_index(place, shape), jnp.int32)
-            strides = np.cumprod([1, *shape[:0:-1]])[::-1]
-            for i, start in zip(free, starts, strict=True):
-                index = index + start.astype(jnp.int32) * int(strides[i])
-            self.count(1 + 2 * len(free))
-            return jnp.asarray(value).reshape(-1).at[index].get(mode="promise_in_bounds")
-        value = self.vectors(value)
-        options = [range(shape[i] - sizes[i] + 1) for i in free]
-        found: Any = None
-        for combination in itertools.product(*options):
-            here = list(place)
-            for i, offset in zip(free, combination, strict=True):
-                here[i] += offset
-            candidate = value[tuple(here)]
-            found = candidate if found is None else self.where(
-                self.equal(starts, combination), candidate, found
-            )  # fmt: skip
-        return found
-
-    def equal(self, indices: Sequence[jax.Array], numbers: Sequence[int]) -> jax.Array:
-        """Whether all indices are these numbers."""
-        self.count(len(indices))
-        tests = [index == self.constant(n, index)
-                 for index, n in zip(indices, numbers, strict=True)]  # fmt: skip
-        return reduce(lax.bitwise_and, tests, jnp.ones(self.runs, bool))
-
-    def dynamic_update_slice(self, equation: Any, inputs: list[Any]) -> list[Vectors]:
-        value, update = self.vectors(inputs[0]), self.vectors(inputs[1])
-        limits = np.subtract(value.shape, update.shape)
-        starts = [self.vectors(start).item() for start in inputs[2:]]
-        starts = [lax.clamp(self.constant(0, start), start, self.constant(limit, start))
-                  for start, limit in zip(starts, limits, strict=True)]  # fmt: skip
-        out = value.copy()
-        for combination in itertools.product(*(range(limit + 1) for limit in limits)):
-            here = self.equal(starts, combination)
-            for place in _places(update.shape):
-                target = tuple(np.add(combination, place))
-                out[target] = self.where(here, update[place], out[target])
-        return [out]
-
-    def gather(self, equation: Any, inputs: list[Any]) -> list[Vectors] | None:
-        value, indices = inputs
-        p, numbers = equation.params, equation.params["dimension_numbers"]
-        if numbers.operand_batching_dims:
+    def indexed(self, equation: Any, inputs: list[Any]) -> list[Vectors] | None:
+        """An operation at an index of a run: what it does at each place that the index may point to."""
+        name, places = equation.primitive.name, _Places.of(equation, inputs)
+        adds = name in ("scatter-add", "scatter_add")
+        if places is None or (adds and np.size(places.data[1]) > _ENTRIES):
             return None
-        indices = self.vectors(indices)
-        shape, sizes = np.shape(value), p["slice_sizes"]
-        kept = [i for i in range(len(shape)) if i not in numbers.collapsed_slice_dims]
-        out_shape = equation.outvars[0].aval.shape
-        batch_dims = [i for i in range(len(out_shape)) if i not in numbers.offset_dims]
-        zero = self.constant(0, indices.reshape(-1)[0])
-        out = []
-        for place in _places(out_shape):
-            given = indices[tuple(place[i] for i in batch_dims)]
-            starts, offsets = [zero] * len(shape), [0] * len(shape)
-            for axis, index in zip(numbers.start_index_map, given, strict=True):
-                starts[axis] = index
-            for axis, i in zip(kept, numbers.offset_dims, strict=True):
-                offsets[axis] = place[i]
-            found = self.entry(value, starts, sizes, offsets)
-            if p["mode"] == lax.GatherScatterMode.FILL_OR_DROP:
-                limits = [shape[axis] - sizes[axis] for axis in numbers.start_index_map]
-                filling = self.constant(_filling(p["fill_value"], found.dtype), found)
-                found = self.where(self.inside(given, limits), found, filling)
-            out.append(found)
-        return [_array(out_shape, out)]
-
-    def inside(self, indices: Sequence[jax.Array], limits: Sequence[int]) -> jax.Array:
-        """Whether all indices are from 0 to their limits."""
-        tests = [(index >= self.constant(0, index)) & (index <= self.constant(limit, index))
-                 for index, limit in zip(indices, limits, strict=True)]  # fmt: skip
-        return reduce(lax.bitwise_and, tests)
-
-    def scatter(self, equation: Any, inputs: list[Any]) -> list[Vectors] | None:
-        p, numbers = equation.params, equation.params["dimension_numbers"]
-        if numbers.operand_batching_dims:
+        if name == "gather" and places.cases > 1 and math.prod(np.shape(inputs[1])[:-1]) > 1:
+            return self.formula(_gather, equation, inputs)  # one index after the other
+        if places.cases > _PLACES:
             return None
-        value, indices, updates = map(self.vectors, inputs)
-        combine = _SCATTERS[equation.primitive.name]
-        out = value.copy()
-        window = [i for i in range(value.ndim) if i not in numbers.inserted_window_dims]
-        batch_dims = [i for i in range(updates.ndim) if i not in numbers.update_window_dims]
-        sizes = [1] * value.ndim
-        for axis, i in zip(window, numbers.update_window_dims, strict=True):
-            sizes[axis] = updates.shape[i]
-        axes = numbers.scatter_dims_to_operand_dims
-        limits = [value.shape[axis] - sizes[axis] for axis in axes]
-        for place in _places(updates.shape):
-            given = list(indices[tuple(place[i] for i in batch_dims)])
-            if p["mode"] == lax.GatherScatterMode.CLIP:
-                given = [lax.clamp(self.constant(0, g), g, self.constant(n, g))
-                         for g, n in zip(given, limits, strict=True)]  # fmt: skip
-            base = [0] * value.ndim
-            for axis, i in zip(window, numbers.update_window_dims, strict=True):
-                base[axis] = place[i]
-            for combination in itertools.product(*(range(limit + 1) for limit in limits)):
-                target = list(base)
-                for axis, offset in zip(axes, combination, strict=True):
-                    target[axis] += offset
-                old = out[tuple(target)]
-                new = combine(old, updates[place])
-                out[tuple(target)] = self.where(self.equal(given, combination), new, old)
-        return [out]
+        position = jnp.zeros(self.runs, jnp.int32)  # of the index among the cases
+        indices = [i for each in places.indices for i in self.vectors(each).reshape(-1)]
+        for i, choices in zip(indices, places.choices, strict=True):
+            if len(choices) > 1:
+                first, last = jnp.int32(choices[0]), jnp.int32(choices[-1])
+                i = lax.clamp(first, i.astype(jnp.int32), last)
+                position = position * len(choices) + i - first
+        data = [self.vectors(value) for value in places.data]
+        operation = self.added if adds else self.placed
+        case, *others = itertools.product(*places.choices)
+        found = operation(places, case, data)
+        for j, case in enumerate(others, 1):
+            found = self.where(position >= j, operation(places, case, data), found)
+        return [found]
+
+    def placed(self, places: "_Places", case: Sequence[int], data: list[Vectors]) -> Vectors:
+        """What an operation that moves entries does at one index."""
+        flat = np.concatenate([*(part.reshape(-1) for part in data), [None]])
+        if places.filling is not None:
+            flat[-1] = jnp.full(self.runs, places.filling, data[0].reshape(-1)[0].dtype)
+        return _taken(flat, places.at(case, _numbered(data)))
+
+    def added(self, places: "_Places", case: Sequence[int], data: list[Vectors]) -> Vectors:
+        """What an operation that adds entries does at one index; each is a bit of the numbers added."""
+        old, new = (part.reshape(-1) for part in data)
+        dtype = old[0].dtype
+        bits = (2 ** np.arange(len(new))).astype(dtype).reshape(data[1].shape)
+        masks = places.at(case, [np.zeros(data[0].shape, dtype), bits]).astype(int)
+        sums = (
+            reduce(partial(self.emit, lax.add), new[(mask >> np.arange(len(new))) & 1 == 1], x)
+            for x, mask in zip(old, masks.reshape(-1), strict=True)
+        )
+        return _array(data[0].shape, sums)
 
     def cond(self, equation: Any, inputs: list[Any]) -> list[Any]:
         index, *rest = inputs
-        index = self.vectors(index).item()
-        branches = [self.evaluate(branch, rest) for branch in equation.params["branches"]]
-        if index.dtype == bool:
-            index = index.astype(jnp.int32)
-        outs = []
-        for options in zip(*branches, strict=True):
-            spread = [self.vectors(option) for option in options]
-            columns = zip(*(each.reshape(-1) for each in spread), strict=True)
-            # Indices beyond the branches take the nearest.
+        which = self.vectors(index).item().astype(jnp.int32)
+        answers = [
+            [self.vectors(out) for out in self.evaluate(branch, rest)]
+            for branch in equation.params["branches"]
+        ]
+        found = answers[0]
+        for i, branch in enumerate(answers[1:], 1):
             found = [
-                self.chosen([(index >= i, x) for i, x in enumerate(column[1:], 1)], column[0])
-                for column in columns
+                self.where(which >= i, new, old) for new, old in zip(branch, found, strict=True)
             ]
-            outs.append(_array(spread[0].shape, found))
-        return outs
+        return found
 
     def scan(self, equation: Any, inputs: list[Any]) -> list[Any] | None:
-        p = equation.params
-        if p["length"] > _LOOP or "num_consts" not in p:  # JAX 0.12 says otherwise what is carried
+        p, body = equation.params, equation.params["jaxpr"]
+        if p["length"] > _LOOP:
             return None
-        consts, carried = p["num_consts"], p["num_consts"] + p["num_carry"]
-        fixed, carry, rows = inputs[:consts], inputs[consts:carried], inputs[carried:]
+        # What is carried keeps its shape, what is collected or run over gains an axis.
+        carried, given = (
+            [inner.aval.shape == outer.aval.shape for inner, outer in zip(*pair, strict=True)]
+            for pair in (
+                (body.jaxpr.outvars, equation.outvars),
+                (body.jaxpr.invars, equation.invars),
+            )
+        )
+        first, last = sum(given) - sum(carried), sum(given)
+        fixed, carry = inputs[:first], inputs[first:last]
+        rows = [self.vectors(value) for value in inputs[last:]]
         collected = []
         turns = range(p["length"])
         for i in reversed(turns) if p["reverse"] else turns:
             here = [row[i : i + 1].reshape(row.shape[1:]) for row in rows]
-            outs = self.evaluate(p["jaxpr"], [*fixed, *carry, *here])
-            carry = outs[: p["num_carry"]]
-            collected.append([self.vectors(out) for out in outs[p["num_carry"] :]])
+            outs = self.evaluate(body, [*fixed, *carry, *here])
+            carry = outs[: sum(carried)]
+            collected.append([self.vectors(out) for out in outs[sum(carried) :]])
         collected = collected[::-1] if p["reverse"] else collected
         return [*carry, *(np.stack(parts) for parts in zip(*collected, strict=True))]
 
@@ -588,99 +387,242 @@ class _Speller:
         right = inputs[sum(lengths) :]
         return self.evaluate(solve, [*inputs[first : first + lengths.solve], *right])
 
-    def lu(self, equation: Any, inputs: list[Any]) -> list[Vectors] | None:
-        matrix = inputs[0].copy()
-        if matrix.ndim != 2 or max(matrix.shape) > _ROWS:
+
+class _Ahead(_Speller):
+    """Evaluates only what does not depend on the runs, and collects the floats that the rest uses."""
+
+    def __init__(self) -> None:
+        super().__init__(0, {}, {}, [], None)
+        self.used: list[tuple[Any, int]] = []
+
+    def of_runs(self, equation: Any, inputs: list[Any]) -> list[Any]:
+        for value in inputs:
+            if is_traced(value) and jnp.issubdtype(value.dtype, jnp.floating):
+                whole, places = self.origin(value)
+                for i in map(int, places.reshape(-1)):
+                    if (id(whole), i) not in self.entries:
+                        self.entries[id(whole), i] = len(self.used)
+                        self.used.append((whole, i))
+        return [np.empty(var.aval.shape, object) for var in equation.outvars]
+
+    def numbers(self) -> jax.Array:
+        """What is used, each number once, in one vector."""
+        wholes = {id(whole): whole.reshape(-1) for whole, _ in self.used}
+        sizes = itertools.accumulate(map(np.size, wholes.values()), initial=0)
+        firsts = dict(zip(wholes, sizes, strict=False))
+        indices = np.array([firsts[id(whole)] + i for whole, i in self.used])
+        return jnp.concatenate(list(wholes.values()))[indices] if wholes else jnp.zeros(0)
+
+
+class _Places(NamedTuple):
+    """Where the index of an operation may point to."""
+
+    equation: Any
+    first: int  # of the inputs that are the index
+    indices: list[Any]
+    data: list[Any]
+    choices: list[
+        Sequence[int]
+    ]  # of each of its numbers, with one before and one beyond if it fills
+    filling: Any  # what is read there, where that is not the nearest entry
+
+    @classmethod
+    def of(cls, equation: Any, inputs: list[Any]) -> "_Places | None":
+        shape, numbers = np.shape(inputs[0]), equation.params.get("dimension_numbers")
+        dtype, filling = equation.outvars[0].aval.dtype, equation.params.get("fill_value")
+        if numbers is None:  # dynamic slices have an index of each axis in the end
+            first, last, axes = len(inputs) - len(shape), len(inputs), tuple(range(len(shape)))
+        else:
+            first, last = 1, 2
+            names = ("start_index_map", "scatter_dims_to_operand_dims")
+            axes = getattr(numbers, names[equation.primitive.name != "gather"])
+        fills = equation.params.get("mode") == lax.GatherScatterMode.FILL_OR_DROP
+        filling = np.nan if fills and filling is None else filling
+        if getattr(numbers, "operand_batching_dims", ()) or (
+            fills
+            and equation.primitive.name == "gather"
+            and not jnp.issubdtype(dtype, jnp.floating)
+        ):
             return None
-        rows, columns = matrix.shape
-        order = _array((rows,), [jnp.full(self.runs, i, jnp.int32) for i in range(rows)])
-        pivots = np.empty(min(rows, columns), object)
-        for k in range(len(pivots)):
-            best, pivot = lax.abs(matrix[k, k]), order[0] * 0 + k
-            for i in range(k + 1, rows):
-                size = lax.abs(matrix[i, k])
-                better = size > best
-                best = self.where(better, size, best)
-                pivot = self.where(better, self.constant(i, pivot), pivot)
-            pivots[k] = pivot
-            for i in range(k + 1, rows):
-                here = pivot == self.constant(i, pivot)
-                for row in (*matrix.T, order):
-                    row[k], row[i] = (
-                        self.where(here, row[i], row[k]),
-                        self.where(here, row[k], row[i]),
-                    )
-            for i in range(k + 1, rows):
-                nonzero = matrix[k, k] != 0
-                ratio = matrix[i, k] / matrix[k, k]
-                matrix[i, k] = self.where(nonzero, ratio, matrix[i, k])
-                for j in range(k + 1, columns):
-                    matrix[i, j] = matrix[i, j] - matrix[i, k] * matrix[k, j]
-        self.count(rows * columns**2)
-        return [matrix, pivots, order]
+        window = equation.params.get("slice_sizes", (1,) * len(shape))
+        choices: list[Sequence[int]] = []
+        entries = [entry for value in inputs[first:last] for entry in _entries(value)]
+        for entry, axis in zip(entries, itertools.cycle(axes), strict=False):
+            last_of_axis = shape[axis] - window[axis]
+            anywhere = range(-1, last_of_axis + 2) if fills else range(last_of_axis + 1)
+            choices.append(anywhere if entry is None else [entry])
+        data = [*inputs[:first], *inputs[last:]]
+        return cls(equation, first, inputs[first:last], data, choices, filling)
 
-    def cholesky(self, equation: Any, inputs: list[Any]) -> list[Vectors] | None:
-        matrix = inputs[0]
-        if matrix.ndim != 2 or len(matrix) > _ROWS:
-            return None
-        n = len(matrix)
-        lower = _array((n, n), [self.constant(0, matrix[0, 0])] * n**2)
-        for j in range(n):
-            rest = reduce(lax.sub, [lower[j, k] ** 2 for k in range(j)], matrix[j, j])
-            lower[j, j] = lax.sqrt(rest)
-            for i in range(j + 1, n):
-                products = [lower[i, k] * lower[j, k] for k in range(j)]
-                lower[i, j] = reduce(lax.sub, products, matrix[i, j]) / lower[j, j]
-        self.count(n**3)
-        return [lower]
+    @property
+    def cases(self) -> int:
+        """How many there are, of all that the index may be."""
+        return math.prod(map(len, self.choices))
 
-    def triangular_solve(self, equation: Any, inputs: list[Any]) -> list[Vectors] | None:
-        p = equation.params
-        a, b = map(self.vectors, inputs)
-        if a.ndim != 2 or len(a) > _ROWS:
-            return None
-        if not p["left_side"]:  # X A = B is Aᵀ Xᵀ = Bᵀ
-            a, b = a.T, b.T
-        a, lower = (a.T, not p["lower"]) if p["transpose_a"] else (a, p["lower"])
-        lower = lower if p["left_side"] else not lower
-        x = np.empty(b.shape, object)
-        n = len(a)
-        order = list(range(n)) if lower else list(reversed(range(n)))
-        for column in range(b.shape[1]):
-            for place, i in enumerate(order):
-                products = [a[i, k] * x[k, column] for k in order[:place]]
-                rest = reduce(lax.sub, products, b[i, column])
-                x[i, column] = rest if p["unit_diagonal"] else rest / a[i, i]
-        self.count(n * x.size)
-        return [x if p["left_side"] else x.T]
+    def at(self, case: Sequence[int], data: list[Any]) -> np.ndarray:
+        """What the operation makes of other data at one index; −1 is what is filled in."""
+        rest = iter(case)
+        index = [
+            np.array([next(rest) for _ in range(np.size(i))], np.int32).reshape(np.shape(i))
+            for i in self.indices
+        ]
+        filled = {"fill_value": -1} if self.equation.primitive.name == "gather" else {}
+        return _now(self.equation, [*data[: self.first], *index, *data[self.first :]], **filled)[0]
 
 
-def _filling(given: Any, dtype: Any) -> Any:
-    """What indexing beyond an array gives."""
-    if given is not None:
-        return given
-    if jnp.issubdtype(dtype, jnp.inexact):
-        return np.nan
-    if dtype == np.bool_:
-        return True
-    limits = jnp.iinfo(dtype)
-    return limits.min if jnp.issubdtype(dtype, jnp.signedinteger) else limits.max
+def _outputs(equation: Any, inputs: Sequence[Any], **changes: Any) -> list[Any]:
+    answers = equation.primitive.bind(*inputs, **equation.params | changes)
+    return list(answers) if equation.primitive.multiple_results else [answers]
 
 
-_FORMULAS: dict[str, Callable[[_Speller, Any, list[Any]], list[Any] | None]] = {
-    name: getattr(_Speller, name)
-    for name in (
-        "broadcast_in_dim", "reshape", "transpose", "rev", "slice", "split", "stack", "unstack", "tile",
-        "concatenate", "pad",
-        "dot_general", "dynamic_slice", "dynamic_update_slice", "gather", "cond", "scan",
-        "custom_linear_solve", "lu", "cholesky", "triangular_solve",
-    )
-}  # fmt: skip
-_FORMULAS |= {
-    name: _Speller.running if name.startswith("cum") else _Speller.reduction for name in _REDUCTIONS
+def _now(equation: Any, inputs: Sequence[Any], **changes: Any) -> list[np.ndarray]:
+    """The outputs of an operation on known numbers."""
+    with jax.ensure_compile_time_eval():
+        return list(map(np.asarray, _outputs(equation, list(map(jnp.asarray, inputs)), **changes)))
+
+
+def _entries(index: Any) -> list[int | None]:
+    """The numbers of an index; None where they are not known yet."""
+    if _is_own(index) or is_traced(index):
+        return [None] * np.size(index)
+    return [int(i) for i in np.asarray(index).reshape(-1)]
+
+
+def _numbered(parts: Sequence[Any]) -> list[np.ndarray]:
+    """The entries of several arrays numbered throughout."""
+    sizes = [np.size(part) for part in parts]
+    firsts = itertools.accumulate(sizes, initial=0)
+    return [
+        np.arange(first, first + size, dtype=np.int32).reshape(np.shape(part))
+        for first, size, part in zip(firsts, sizes, parts, strict=False)
+    ]
+
+
+def _taken(flat: Vectors, source: np.ndarray) -> Vectors:
+    return flat[source.reshape(-1)].reshape(source.shape)
+
+
+# Formulas of one run, which are spelled out in turn.
+
+
+def _dot(
+    one: Any, other: Any, *, dimension_numbers: Any, preferred_element_type: Any, **_: Any
+) -> Any:
+    summed, batch = dimension_numbers
+
+    def arranged(x: Any, batch: Any, summed: Any) -> tuple[Any, list[int]]:
+        free = [i for i in range(x.ndim) if i not in (*batch, *summed)]
+        sizes = [math.prod(x.shape[i] for i in axes) for axes in (batch, free, summed)]
+        return x.transpose(*batch, *free, *summed).reshape(sizes), [x.shape[i] for i in free]
+
+    left, rows = arranged(one, batch[0], summed[0])
+    right, columns = arranged(other, batch[1], summed[1])
+    product = jnp.sum(left[:, :, None] * right[:, None], axis=-1, dtype=preferred_element_type)
+    return product.reshape(*(one.shape[i] for i in batch[0]), *rows, *columns)
+
+
+def _argmax(better: Any, x: Any, *, axes: Any, index_dtype: Any) -> Any:
+    x = jnp.moveaxis(x, axes[0], 0)
+    best, index = x[0], jnp.zeros(x.shape[1:], index_dtype)
+    for i in range(1, len(x)):
+        nan = (x[i] != x[i]) & (best == best)  # the first, if there is one
+        found = better(x[i], best) | nan
+        best, index = jnp.where(found, x[i], best), jnp.where(found, i, index)
+    return index
+
+
+def _running(combine: Any, x: Any, *, axis: int, reverse: bool) -> Any:
+    x = jnp.flip(x, axis) if reverse else x
+    rows = [x[(slice(None),) * axis + (i,)] for i in range(x.shape[axis])]
+    out = jnp.stack(list(itertools.accumulate(rows, combine)), axis)
+    return jnp.flip(out, axis) if reverse else out
+
+
+def _gather(
+    x: Any, indices: Any, *, dimension_numbers: Any, slice_sizes: Any, mode: Any, fill_value: Any, **_: Any
+) -> Any:  # fmt: skip
+    *batch, count = indices.shape
+    places = dimension_numbers.offset_dims
+    one = dimension_numbers._replace(offset_dims=tuple(range(len(places))))
+    parts = [
+        lax.gather(x, row, one, slice_sizes, mode=mode, fill_value=fill_value)
+        for row in indices.reshape(-1, count)
+    ]
+    out = jnp.stack(parts).reshape(*batch, *parts[0].shape)
+    return jnp.moveaxis(out, range(len(batch), out.ndim), places)
+
+
+def _lu(a: Any, **_: Any) -> Any:
+    order, pivots = jnp.arange(len(a), dtype=jnp.int32), []
+    for k in range(min(a.shape)):
+        pivot = jnp.argmax(abs(a[k:, k])).astype(jnp.int32)
+        pivots.append(k + pivot)
+
+        def swapped(x: Any, k: int = k, pivot: Any = pivot) -> Any:
+            below = jnp.arange(1, len(x) - k, dtype=pivot.dtype).reshape(-1, *[1] * (x.ndim - 1))
+            others = jnp.where(below == pivot, x[k], x[k + 1 :])
+            return jnp.concatenate([x[:k], x[k:][pivot][None], others])
+
+        a, order = swapped(a), swapped(order)
+        ratio = jnp.where(a[k, k] != 0, a[k + 1 :, k] / a[k, k], a[k + 1 :, k])[:, None]
+        below = [a[k + 1 :, :k], ratio, a[k + 1 :, k + 1 :] - ratio * a[k, k + 1 :]]
+        a = jnp.concatenate([a[: k + 1], jnp.concatenate(below, 1)])
+    return a, jnp.stack(pivots), order
+
+
+def _cholesky(a: Any, **_: Any) -> Any:
+    n = len(a)
+    lower: dict[tuple[int, int], Any] = {}
+    for j in range(n):
+        for i in range(j, n):
+            rest = a[i, j] - sum(lower[i, k] * lower[j, k] for k in range(j))
+            lower[i, j] = jnp.sqrt(rest) if i == j else rest / lower[j, j]
+    zero = jnp.zeros_like(a[0, 0])
+    return jnp.stack([jnp.stack([lower.get((i, j), zero) for j in range(n)]) for i in range(n)])
+
+
+def _triangular_solve(
+    a: Any, b: Any, *, left_side: bool, lower: bool, transpose_a: bool, unit_diagonal: bool, **_: Any
+) -> Any:  # fmt: skip
+    if not left_side:  # X A = B is Aᵀ Xᵀ = Bᵀ
+        return _triangular_solve(
+            a.T, b.T, left_side=True, lower=not lower, transpose_a=transpose_a,
+            unit_diagonal=unit_diagonal,
+        ).T  # fmt: skip
+    a, lower = (a.T, not lower) if transpose_a else (a, lower)
+    x: dict[int, Any] = {}
+    for i in range(len(a)) if lower else reversed(range(len(a))):
+        rest = b[i] - sum(a[i, k] * x[k] for k in x)
+        x[i] = rest if unit_diagonal else rest / a[i, i]
+    return jnp.stack([x[i] for i in range(len(a))])
+
+
+_OF_MATRICES: dict[str, Callable[..., Any]] = {
+    "lu": _lu,
+    "cholesky": _cholesky,
+    "triangular_solve": _triangular_solve,
 }
-_FORMULAS |= dict.fromkeys(_SCATTERS, _Speller.scatter)
-_FORMULAS |= {
-    "squeeze": _Speller.reshape, "expand_dims": _Speller.reshape,
-    "argmax": _Speller.argument, "argmin": _Speller.argument,
-}  # fmt: skip
+_FORMULAS: dict[str, Callable[..., Any]] = {
+    "dot_general": _dot,
+    "argmax": partial(_argmax, jnp.greater),
+    "argmin": partial(_argmax, jnp.less),
+    **{name: partial(_running, f) for name, f in _COMBINING.items() if name.startswith("cum")},
+    **_OF_MATRICES,
+}
+_METHODS: dict[str, Callable[[_Speller, Any, list[Any]], list[Any] | None]] = {
+    **{name: _Speller.reduction for name in _COMBINING if name.startswith("reduce")},
+    **dict.fromkeys(
+        (
+            "gather",
+            "dynamic_slice",
+            "dynamic_update_slice",
+            "scatter",
+            "scatter-add",
+            "scatter_add",
+        ),
+        _Speller.indexed,
+    ),
+    "cond": _Speller.cond,
+    "scan": _Speller.scan,
+    "custom_linear_solve": _Speller.custom_linear_solve,
+}
