@@ -131,24 +131,26 @@ def test_ctrl_c_is_honoured_every_time_and_soon(times, tmp_path):
 COMMAND = """
     import signal
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    print("begun", flush=True)
     from dlbjax.cli import entry
+    print("begun", flush=True)
     entry()
 """
 
 
 @pytest.mark.evidence
 def test_ctrl_c_ends_the_command_with_130():
-    """At random moments: where Python itself still imports, it ends by the signal, a shell's 130, too."""
-    rng, codes = np.random.default_rng(0), []
+    """At random moments after the imports, within which JAX's callback may drop the exception unseen."""
+    rng = np.random.default_rng(0)
     asked = ["run", "synthetic", "--policy", "lin_ucb", "--horizon", "100000000", "--seeds", "32"]
     command = [sys.executable, "-c", textwrap.dedent(COMMAND), *asked]
-    while codes.count(130) < 6:
+    for _ in range(20):
         child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        assert child.stdout.readline() == "begun\n"
-        time.sleep(float(rng.uniform(0, 12)))
-        child.send_signal(signal.SIGINT)
-        _, said = child.communicate(timeout=60)
-        codes.append(child.returncode)
-        assert codes[-1] in (130, -signal.SIGINT), said
-        assert codes[-1] != 130 or said.endswith("dlbjax: interrupted\n"), said
+        try:
+            assert child.stdout.readline() == "begun\n"
+            time.sleep(float(rng.uniform(0, 8)))
+            child.send_signal(signal.SIGINT)
+            _, said = child.communicate(timeout=60)
+        finally:
+            child.kill()
+        assert child.returncode == 130, said
+        assert said.endswith("dlbjax: interrupted\n"), said
