@@ -37,6 +37,7 @@ FUNCTIONS = OF_MAPPING | {
     "rows of a matrix": lambda own, shared: own["matrix"][jnp.stack([own["index"], 1 - own["index"]])],
     "entries that are added to": lambda own, shared: (
         own["matrix"].at[own["index"]].add(own["vector"]),
+        jnp.sign(own["vector"]).astype(int).at[own["index"]].add(1),
         own["vector"].at[own["index"] + 2].set(9.0, mode="drop"),
         own["vector"].at[jnp.stack([own["index"], own["index"]])].add(1.0),
     ),
