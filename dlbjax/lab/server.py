@@ -4,9 +4,11 @@ import asyncio
 import signal
 import socket
 from typing import Any
+from urllib.parse import urlencode
 
 import panel as pn
 from bokeh.server.server import Server
+from panel.io.resources import LOCAL_DIST
 
 from dlbjax.lab.page import Page
 from dlbjax.model.problem import Problem
@@ -60,12 +62,15 @@ def _free_port() -> int:
 
 
 def _page(given: Problem | None, name: str) -> Any:
+    # Panel sets this only where it answers a GET. A browser whose session was discarded before its socket
+    # opened gets a new one without: its styles would come from elsewhere.
+    document: Any = pn.state.curdoc
+    document.template_variables["dist_url"] = LOCAL_DIST
     if len(_open) >= MOST_VISITORS:
         return pn.pane.Str(
             f"The lab is full: {MOST_VISITORS} pages are open. Close one and reload."
         )
-    location = pn.state.location
-    page = Page(given, name, location.search.removeprefix("?") if location else "")
+    page = Page(given, name, urlencode(pn.state.session_args, doseq=True))
     _open.add(page)
 
     def leave(context: Any) -> None:

@@ -3,27 +3,36 @@
 import asyncio
 import csv
 import io
-import os
 import re
 import runpy
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AsyncExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
 import matplotlib.pyplot as plt
+import panel as pn
 import pytest
 from bokeh.client import pull_session
 from bokeh.models import Slider
 from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.websocket import websocket_connect
 
-import dlbjax.lab.page  # noqa: F401  Panel's models, for the client
+from dlbjax.lab import computation
+from dlbjax.lab import server as lab_server
+from dlbjax.lab.computation import StaleError
+from dlbjax.lab.outcomes import Computer
+from dlbjax.lab.server import make_server
+from dlbjax.lab.settings import LONGEST
 from tests.lab.visitor import Visitor, token_of
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -154,24 +163,69 @@ def test_a_message_that_is_too_large_ends_its_connection_only(address):
     assert "<html" in read(address)
 
 
-def test_visitors_who_leave_in_the_middle_hold_nobody_up(address):
-    """By the order in which pictures come, whatever the machine does beside.
+@contextmanager
+def serving():
+    """A lab served by a thread of this process, so that a test can change parts of it."""
+    started = Future()
 
-    More visitors leave than the server has threads, and what they ask for takes longer than what the one
-    who stays asks for: if it went on, the last visitor's picture would come after that one's.
+    async def run():
+        stop = asyncio.Event()
+        server = make_server()
+        server.start()
+        loop = asyncio.get_running_loop()
+        started.set_result((server, partial(loop.call_soon_threadsafe, stop.set)))
+        await stop.wait()
+        server.stop()
+
+    thread = threading.Thread(target=asyncio.run, args=[run()], daemon=True)
+    thread.start()
+    server, stop = started.result(60)
+    try:
+        yield server
+    finally:
+        stop()
+        thread.join(30)
+
+
+def test_visitors_who_leave_in_the_middle_hold_nobody_up(monkeypatch):
+    """What they asked for never ends by itself, takes all threads, and ends because they left.
+
+    If it went on, it would end by its limit, and nobody else would get a picture before.
     """
+    threads, ended, over = 2, [], threading.Event()
+    compute = Computer.compute
 
-    async def visit():
-        long = f"{address}?policy=exp3&runs=128&rounds="
-        async with Visitor(f"{long}700000") as stays:
-            for _ in range(2 * os.cpu_count()):
-                async with Visitor(f"{long}1000000") as leaves:
-                    await leaves.hears("waiting for|preparing|million rounds")
-            async with Visitor(f"{address}?view=system") as last:
-                await last.hears("nothing new to simulate")
-            assert not stays.heard("rounds simulated")
+    def endless(self, state, ticket):
+        if state.settings.rounds != LONGEST:
+            return compute(self, state, ticket)
+        try:
+            while not over.wait(0.01):
+                ticket.tick(1)
+        except Exception as error:
+            ended.append(type(error))
+            raise
 
-    asyncio.run(visit())
+    async def visit(address):
+        async with AsyncExitStack() as opened:
+            for _ in range(2 * threads):
+                leaves = Visitor(f"{address}?rounds={LONGEST}")
+                await opened.enter_async_context(leaves)
+                await leaves.hears("waiting for|million rounds")
+        async with Visitor(f"{address}?view=system") as last:
+            await last.hears("nothing new to simulate")
+
+    pool = ThreadPoolExecutor(threads)
+    monkeypatch.setattr(computation, "_pool", pool)
+    monkeypatch.setattr(computation, "MOST_SECONDS", 90.0)
+    monkeypatch.setattr(lab_server, "_PATIENCE", 600)  # nothing ends with its session
+    monkeypatch.setattr(Computer, "compute", endless)
+    with serving() as server:
+        try:
+            asyncio.run(visit(f"http://127.0.0.1:{server.port}/"))
+        finally:
+            over.set()
+            pool.shutdown(cancel_futures=True)
+    assert ended == threads * [StaleError]
 
 
 # --- a browser ------------------------------------------------------------------------------------
@@ -190,24 +244,24 @@ def chromium():
 
 
 @pytest.fixture
-def open_page(chromium, address):
+def open_page(chromium, request):
     """Open pages, and see that none logs an error or loads anything from elsewhere."""
     contexts, trouble = [], []
 
-    def watch(request):
-        if not request.url.startswith((address, sockets(address)[:-2], "data:", "blob:")):
-            trouble.append(request.url)
-
-    def make(query="", width=1280, height=900):
+    def make(query="", width=1280, height=900, address=None, held=None):
+        address = address or request.getfixturevalue("address")
         context = chromium.new_context(
             viewport={"width": width, "height": height}, accept_downloads=True
         )
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(30_000)
+        own = (address, sockets(address)[:-2], "data:", "blob:")
         page.on("console", lambda message: message.type == "error" and trouble.append(message.text))
         page.on("pageerror", lambda error: trouble.append(str(error)))
-        page.on("request", watch)
+        page.on("request", lambda sent: sent.url.startswith(own) or trouble.append(sent.url))
+        if held is not None:
+            page.route("**/bokeh.min.js*", held)
         page.goto(f"{address}?{query}")
         return page
 
@@ -353,3 +407,34 @@ def test_every_view_has_a_picture_of_a_phone_s_and_of_a_desk_s_width(open_page):
     assert four[:2] == after
     page.get_by_text("Drop what was kept").click()
     assert changed(page, four) == after
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_nothing_is_loaded_from_elsewhere(open_page, monkeypatch, is_late):
+    """Also where a session was discarded before its browser had loaded the scripts, and is made again."""
+
+    def hold(route):
+        end = time.monotonic() + 30
+        while is_late and server.get_sessions():
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        route.continue_()
+
+    if is_late:
+        often = partial(pn.io.server.get_server, check_unused_sessions_milliseconds=200)
+        monkeypatch.setattr(pn.io.server, "get_server", often)
+        monkeypatch.setattr(lab_server, "_PATIENCE", 0.1)
+    with serving() as server:
+        visit = partial(open_page, address=f"http://127.0.0.1:{server.port}/", held=hold)
+        for query, text in (
+            ("rounds=7", "The page starts from its defaults"),
+            ("source=delayed&policy=dynlin_ucb", "There is no picture until this is corrected"),
+        ):
+            page = visit(query)
+            page.get_by_text(text).wait_for()
+            page.close()
+        page = visit(f"rounds={LONGEST}&runs=128&policy=exp3")
+        for name in ("One run", "Sensitivity", "System"):
+            page.get_by_text(name, exact=True).click()
+        page.get_by_text("nothing new to simulate").wait_for()
+        page.wait_for_timeout(500)
