@@ -12,7 +12,7 @@ from dlbjax.cli import specs
 from dlbjax.cli.arguments import Commands, add_size, check_distinct, count
 from dlbjax.cli.policies import add_policies, help_on_policies
 from dlbjax.cli.tables import table_of
-from dlbjax.common.hints import optional
+from dlbjax.common.hints import optional, show
 
 _EXAMPLES = """\
 examples:
@@ -88,11 +88,9 @@ def _executor(args: argparse.Namespace) -> AbstractContextManager[Any]:
 
 
 def _print(store: dlbjax.Store) -> None:
-    print(store)
+    show(store)
     for series in store.series():
         if seeds := len(store.complete(series)):
             last = store.result(series.problem, series.policy, [series.horizon])
-            print(
-                f"\n{series.problem}: expected regret after {series.horizon} rounds, {seeds} runs"
-            )
-            print(table_of({"": last}))
+            show(f"\n{series.problem}: expected regret after {series.horizon} rounds, {seeds} runs")
+            show(table_of({"": last}))
