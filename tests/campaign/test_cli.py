@@ -136,7 +136,7 @@ def test_plan_rejects_bad_arguments_in_one_line(arguments, says, capsys):
 def test_controls_season_and_regions_are_read(capsys):
     """Two regions of 60 days, with a price and a weekly season."""
     rng = np.random.default_rng(0)
-    lines = ["day;land;fb;price;sales"]
+    lines = ["day;land;fb\x1b[31m;price;sales"]
     for t in range(60):
         for land, level in (("north", 5.0), ("south", 9.0)):
             fb, price = rng.uniform(0, 10), rng.uniform(1, 2)
@@ -144,12 +144,14 @@ def test_controls_season_and_regions_are_read(capsys):
             day = np.datetime64("2026-01-01") + np.timedelta64(t, "D")
             lines.append(f"{day};{land};{fb:.3f};{price:.3f};{sales:.4f}")
     Path("land.csv").write_text("\n".join(lines) + "\n")
-    log = read_log("land.csv", ["fb"], "sales", "day", controls=["price"], region="land")
+    log = read_log("land.csv", ["fb\x1b[31m"], "sales", "day", controls=["price"], region="land")
     assert (log.groups, log.first_rounds) == (["north", "south"], [0, 0])
     arguments = ["--controls", "price", "--region", "land", "--season", "7", "--harmonics", "1"]
-    names = ["--actions", "fb", "--reward", "sales", "--date", "day", "--out", "model.json"]
+    names = ["--actions", "fb\x1b[31m", "--reward", "sales", "--date", "day", "--out", "model.json"]
     assert main(["fit", "land.csv", *names, *arguments, "--order", "1", "--signs", "-1"]) == 0
-    assert "the effect of fb is" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert r"the effect of fb\x1b[31m is" in printed
+    assert "\x1b" not in printed
     found = read_model("model.json")
     effects = dict(zip(found.controls.names, found.controls.effects, strict=True))
     assert effects["price"] == pytest.approx(-2, abs=0.1)

@@ -434,6 +434,13 @@ def test_sweep_runs_once_and_prints_its_store(tmp_path, capsys, monkeypatch):
     assert capsys.readouterr().out == printed
 
 
+def test_control_characters_in_an_error_do_not_reach_the_terminal(capsys):
+    assert main(["run", "\x1b[31m.json", "--policy", "myopic"]) == 2
+    err = capsys.readouterr().err
+    assert r"\x1b[31m.json" in err
+    assert "\x1b" not in err
+
+
 def test_control_characters_in_the_names_of_a_store_do_not_reach_the_terminal(tmp_path, capsys):
     problem, folder = dlb.problems.synthetic(), tmp_path / "runs"
     dlb.sweep({"a\x1b[31m": problem}, {"b\x9b2J": dlb.myopic(problem)}, 10, 1, folder)

@@ -62,7 +62,7 @@ def test_the_limit_can_be_chosen(tmp_path):
     assert dlb.load(tmp_path / "a.npz", limit=10**6).name == result.name
 
 
-@pytest.mark.parametrize("shape", [(10**12,), (3,), (-1,), (2**62, 4)])
+@pytest.mark.parametrize("shape", [(10**12,), (3,), (1,), (-1,), (2**62, 4)])
 def test_a_shape_that_does_not_fit_its_bytes_is_rejected(tmp_path, shape):
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("dlbjax.npy", npy(np.array('{"format": 1}')))

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 
 import numpy as np
 import pytest
@@ -245,3 +246,12 @@ def test_files_beyond_the_limits_are_rejected_before_they_are_parsed(name, conte
     (tmp_path / name).write_text(content)
     with pytest.raises(ValueError, match=said):
         dlb.read_problem(tmp_path / name)
+
+
+def test_time_does_not_grow_with_the_square_of_the_keys(tmp_path):
+    keys = ", ".join(f'"{i}": 1' for i in range(30_000))
+    (tmp_path / "p.json").write_text(f'{{"fit": {{{keys}, "29999": 2}}}}')
+    begun = time.process_time()
+    with pytest.raises(ValueError, match="the key '29999' appears twice"):
+        dlb.read_problem(tmp_path / "p.json")
+    assert time.process_time() - begun < 2  # 20 s if every key is compared with all others

@@ -112,6 +112,7 @@ def test_the_policy_plays_the_plan(horizon):
     ("call", "message"),
     [
         (lambda p: theory.optimal_plan(p, 0), "horizon must be"),
+        (lambda p: theory.optimal_plan(p, 10**7 + 1), "horizon must be .* to 10000000"),
         (lambda p: theory.average_reward(p, [[1.0, 0.0]]), "actions must"),
         (lambda p: theory.average_reward(p, [[1.0, 0.0, 0.0]], x1=[1.0]), "x1 must"),
     ],

@@ -208,6 +208,7 @@ def test_hard_instance_has_the_h_of_the_proof(signs):
     ("call", "message"),
     [
         (lambda p: p.delayed(MU, 0), "delay must be"),
+        (lambda p: p.delayed(MU, 501), "delay must be .* from 1 to 500"),
         (lambda p: p.delayed([], 2), "theta|rewards|B"),
         (lambda p: p.composite(MU, []), "weights must hold"),
         (lambda p: p.composite(MU, [0.5, np.nan]), "weights must"),

@@ -24,6 +24,8 @@ def test_random_problems_are_stable_of_one_shape_and_size():
     again = random_problems(20, n=4, d=2, rho=0.7, sigma=0.3, seed=5)
     np.testing.assert_array_equal(again[7].system.A, problems[7].system.A)
     assert not np.array_equal(random_problems(1, n=4, seed=6)[0].system.A, problems[0].system.A)
+    with pytest.raises(ValueError, match=r"count must be .* from 1 to 10000"):
+        random_problems(10_001)
 
 
 @pytest.mark.slow
