@@ -409,21 +409,19 @@ def test_every_view_has_a_picture_of_a_phone_s_and_of_a_desk_s_width(open_page):
     assert changed(page, four) == after
 
 
-@pytest.mark.parametrize("is_late", [False, True])
-def test_nothing_is_loaded_from_elsewhere(open_page, monkeypatch, is_late):
-    """Also where a session was discarded before its browser had loaded the scripts, and is made again."""
+def test_nothing_is_loaded_from_elsewhere(open_page, monkeypatch):
+    """Not even where a session was discarded before its browser had loaded the scripts, and is made again."""
 
     def hold(route):
         end = time.monotonic() + 30
-        while is_late and server.get_sessions():
+        while server.get_sessions():
             assert time.monotonic() < end
             time.sleep(0.05)
         route.continue_()
 
-    if is_late:
-        often = partial(pn.io.server.get_server, check_unused_sessions_milliseconds=200)
-        monkeypatch.setattr(pn.io.server, "get_server", often)
-        monkeypatch.setattr(lab_server, "_PATIENCE", 0.1)
+    often = partial(pn.io.server.get_server, check_unused_sessions_milliseconds=200)
+    monkeypatch.setattr(pn.io.server, "get_server", often)
+    monkeypatch.setattr(lab_server, "_PATIENCE", 0.1)
     with serving() as server:
         visit = partial(open_page, address=f"http://127.0.0.1:{server.port}/", held=hold)
         for query, text in (
