@@ -36,9 +36,7 @@ _USUAL, _WIDEST = 32, 128
 # What their number is a multiple of: the library for products of matrices rounds in another way elsewhere.
 _MULTIPLE = {np.dtype(np.float64): 8, np.dtype(np.float32): 32}
 _MANY = 64  # numbers that all arms have together, beyond which half as many runs fit
-_TOO_MANY = (
-    4096  # beyond which that library rounds by the width, and the first width fills the cache
-)
+_TOO_MANY = 4096  # beyond which that library rounds by the width, and the first fills the cache
 _WORTH_COMPILING = 2**21  # steps times runs of a job
 
 _log = logging.getLogger("dlbjax")
