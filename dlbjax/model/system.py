@@ -201,6 +201,8 @@ def settled(A: Array, vector: Array) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):  # who asked finds infinite numbers
         size = np.abs(M) @ np.abs(x) + np.abs(vector)
         _, exponent = np.frexp(np.where(np.isfinite(size), size, 1.0))
+        _, largest = np.frexp(np.abs(M).max(axis=1))
+        exponent = np.maximum(exponent, largest - 1000)  # no entry overflows
         scale = np.ldexp(1.0, np.clip(-exponent, -1000, 1000))  # which rounds nothing
         rows = M * scale[:, None]
         x = np.linalg.solve(rows, vector * scale)

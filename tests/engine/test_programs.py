@@ -4,6 +4,7 @@ import subprocess
 import sys
 import textwrap
 
+import jax
 import numpy as np
 import pytest
 
@@ -38,6 +39,19 @@ def test_a_program_is_compiled_once_and_forgotten_when_others_came_after_it():
     for by, size in [(2, 1), (3, 1), (2, 1), (2, 2), (2, 1), (3, 1)]:
         np.testing.assert_array_equal(double(by, np.ones(size, np.float32)), by * np.ones(size))
     assert traced == [(2, (1,)), (3, (1,)), (2, (2,)), (3, (1,))]
+
+
+def test_the_programs_of_128_shapes_are_kept(monkeypatch):
+    """Enough for an experiment that goes through dozens again and again, and 1 GB at most."""
+    made = []
+    monkeypatch.setattr(jax, "jit", lambda function, **_: made.append(1) or function)
+    same = compiled(lambda size: size, static=1)
+    for size in (*range(128), *range(128)):
+        same(size)
+    assert len(made) == 128
+    same(128)
+    same(0)
+    assert len(made) == 130
 
 
 def test_the_same_call_compiles_nothing():

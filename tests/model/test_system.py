@@ -59,6 +59,25 @@ def test_h_value_and_steady_state_are_where_a_constant_action_leads():
     np.testing.assert_allclose(system.h, impulse_response(system, 400).sum(0), rtol=1e-10)
 
 
+@pytest.mark.parametrize(
+    ("A", "v"),
+    [
+        ([[0.999999, 0.0], [8.186065969299592e16, 0.57]], [1.0, 1e75]),  # wrong without scaled rows
+        ([[-0.9999, 0.0], [-1.1878247332937508, 0.49995]], [0.0, 1e-12]),  # without refinement
+    ],
+)
+def test_every_entry_settles_to_its_last_digits(A, v):
+    first = v[0] / (1 - A[0][0])
+    second = (v[1] + A[1][0] * first) / (1 - A[1][1])
+    found = dlb.System(A, np.eye(2), [1, 1], [0, 0]).steady_state(v)
+    np.testing.assert_allclose(found, [first, second], rtol=1e-15, atol=0)
+
+
+def test_scaled_rows_do_not_overflow():
+    system = dlb.System([[0.0, 1e43], [0.0, 0.0]], np.eye(2), [1, 1], [0, 0])
+    np.testing.assert_array_equal(system.steady_state([1e-300, 0.0]), [1e-300, 0.0])
+
+
 def test_value_takes_many_actions_at_once():
     system = random_system(3, 2, 3)
     actions = np.random.default_rng(0).standard_normal((5, 3))
