@@ -115,7 +115,12 @@ def matmul(one: Array, other: Array, reused: bool = False) -> Array:
 def dot(one: Array, other: Array) -> Array:
     """⟨x, y⟩, for x and y (a,)."""
     if one.shape[0] > _WRITTEN_OUT:
-        return jnp.sum(one * other)
+        terms = one * other
+        # Not a reduction, the order of which depends on how many runs share a pass.
+        while (count := terms.shape[0]) > _WRITTEN_OUT:
+            half = (count + 1) // 2
+            terms = terms[:half] + jnp.pad(terms[half:], (0, 2 * half - count))
+        return _total([terms[i] for i in range(count)])
     return _total([one[i] * other[i] for i in range(one.shape[0])])
 
 

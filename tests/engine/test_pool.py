@@ -69,7 +69,11 @@ def test_the_width_of_a_pass_fits_the_runs_and_the_cache(runs, segments, vertice
 
 @pytest.mark.parametrize(
     ("policy", "channels", "widths"),
-    [(dlb.d_lin_ucb, 6, (40, 56)), (dlb.lin_ucb, 10, (24, 56))],  # both use products of a library
+    [
+        (dlb.d_lin_ucb, 6, (40, 56)),  # the first two use products of a library
+        (dlb.lin_ucb, 10, (24, 56)),
+        (dlb.dynlin_ucb_tight, 6, (120,)),  # sums over the vertices and over coordinates
+    ],
 )
 def test_a_run_does_not_depend_on_the_width_of_its_pass(monkeypatch, policy, channels, widths):
     actions = dlb.actions.budget(0.0, [1.0] * channels, total=1.5)
@@ -80,7 +84,7 @@ def test_a_run_does_not_depend_on_the_width_of_its_pass(monkeypatch, policy, cha
     def learned(width):
         monkeypatch.setattr(pool, "choose_width", lambda *_: width)
         learner = policy(dlb.Bounds.of(problem))
-        return dlb.simulate(problem, learner, 100, 8, record="policy").policy_state
+        return dlb.simulate(problem, learner, 400, 8, record="policy").policy_state
 
     expected = learned(32)
     for width in widths:
