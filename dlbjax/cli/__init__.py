@@ -17,9 +17,10 @@ from dlbjax.engine.interrupts import interrupts
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse the command line, run the command and return the exit code."""
-    args = _parser().parse_args(arguments)
+    args = None  # until the command line has been parsed, which Ctrl-C may interrupt, too
     try:
         with interrupts():
+            args = _parser().parse_args(arguments)
             return args.run(args)
     except (ValueError, OSError, ArithmeticError, MemoryError) as error:
         message = printable(" ".join(str(error).split())) or type(error).__name__

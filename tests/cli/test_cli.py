@@ -410,6 +410,15 @@ def test_a_run_that_ends_early_says_so_in_one_line(
     assert os.listdir(tmp_path) == []
 
 
+def test_ctrl_c_while_the_command_line_is_parsed_ends_it_in_one_line(monkeypatch, capsys):
+    def pressed():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dlbjax.cli._parser", pressed)
+    assert main(RUN) == 130
+    assert capsys.readouterr().err == "dlbjax: interrupted\n"
+
+
 def test_runs_as_a_module():
     command = [sys.executable, "-m", "dlbjax.cli", "--version"]
     assert subprocess.check_output(command, text=True).strip() == f"dlbjax {dlb.__version__}"
