@@ -15,9 +15,11 @@ import tempfile
 import time
 import traceback
 import warnings
-from functools import cache
+from collections.abc import Callable
+from functools import cache, wraps
 from pathlib import Path
 from types import FunctionType, ModuleType
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -56,17 +58,26 @@ def fit():
 
 @cache
 def model():
-    log = dlb.campaign.read_log(table(), ["a", "b"], "y")
-    return dlb.campaign.Model.of(dlb.identify(log.actions, log.rewards, order=1), log)
+    return dlb.campaign.Model.of(dlb.identify(log().actions, log().rewards, order=1), log())
 
 
-def agent():
-    made = dlb.Agent(POLICY, PROBLEM.actions, 20)
-    made.ask()
+def agent(rounds=0, asked=False):
+    """An agent after some rounds, with a file of its own."""
+    path = Path(tempfile.mkdtemp(dir=FOLDER)) / "journal"
+    made = dlb.Agent(POLICY, PROBLEM.actions, 20, path=path)
+    for _ in range(rounds):
+        made.ask()
+        made.tell(0.5)
+    if asked:
+        made.ask()
     return made
 
 
 @cache
+def log():
+    return dlb.campaign.read_log(table(), ["a", "b"], "y")
+
+
 def store():
     return dlb.sweep(PROBLEM, POLICY, 20, 2, FOLDER / "runs.zarr")
 
@@ -85,10 +96,17 @@ def saved(kind):
     return path
 
 
-# An object of every class that has methods.
+class Later(NamedTuple):
+    """A value that is made when a call needs it."""
+
+    make: Callable
+
+
+# An object of every class that has methods, made anew for every call; of some methods one of their own.
 OBJECTS = {
     "ActionSet": lambda: PROBLEM.actions, "Bounds": lambda: BOUNDS, "System": lambda: PROBLEM.system,
-    "Agent": agent, "Epochs": lambda: dlb.Epochs(*np.ones((2, 1), int)),
+    "Agent": agent, "Agent.tell": lambda: agent(asked=True), "Agent.correct": lambda: agent(rounds=1),
+    "Epochs": lambda: dlb.Epochs(*np.ones((2, 1), int)),
     "Fit": fit, "Model": model, "Result": lambda: RESULT, "Results": lambda: dlb.Results(a=RESULT),
     "Store": store, "Sum": lambda: dlb.small.Sum.of(VECTOR),
     "Sensitivity": lambda: dlb.sensitivity.of(PROBLEM),
@@ -110,8 +128,8 @@ VALID = {
     "store": FOLDER / "runs.zarr", "path": FOLDER / "new", "axis": "x", "parts": {1: RESULT, 2: RESULT},
     "matrix": MATRIX, "vector": VECTOR, "one": VECTOR, "other": VECTOR, "shared": MATRIX, "vectors": MATRIX,
     "probabilities": VECTOR / 3, "uniform": 0.5 * VECTOR[0], "flags": VECTOR > 0, "index": jnp.arange(3)[0],
-    "term": VECTOR, "series": store().series()[0], "lag": 1, "lags": 1, "field": "A", "model": model(),
-    "fit": fit(),    "log": dlb.campaign.read_log(table(), ["a", "b"], "y"),
+    "term": VECTOR, "series": Later(lambda: store().series()[0]), "lag": 1, "lags": 1, "field": "A",
+    "model": Later(model), "fit": Later(fit), "log": Later(log), "round": 1,
 }  # fmt: skip
 OWN = {
     "average_reward": {"actions": [0, 1]}, "predicted_rewards": {"actions": [0, 1]},
@@ -137,10 +155,11 @@ OWN = {
         *np.ones((2, 1), int))},
     "Fit": {}, "Fit.bounds": {"actions": dlb.actions.simplex(2)},
     "load": {"path": saved("result.npz")}, "read_problem": {"path": saved("problem.json")},
-    "read_model": {"path": saved("model.json")}, "read_log": {
+    "read_model": {"path": Later(lambda: saved("model.json"))}, "read_log": {
         "path": table(), "actions": ["a", "b"], "reward": "y"},
-    "Store": {"path": store().path}, "Store.drop": {"problem": "problem", "policy": "policy"},
-    "Agent.tell": {"reward": 0.5}, "matmul": {"one": MATRIX, "other": MATRIX},
+    "Store": {"path": Later(lambda: store().path)}, "Store.drop": {"problem": "problem", "policy": "policy"},
+    "Agent.tell": {"reward": 0.5}, "Agent.correct": {"reward": 0.5},
+    "matmul": {"one": MATRIX, "other": MATRIX},
     "Sum.of": {"value": VECTOR},
 }  # fmt: skip
 WRONG = [
@@ -183,7 +202,22 @@ def methods(found, prefix):
         if isinstance(made, classmethod):
             yield f"{prefix}.{name}", getattr(found, name)
         elif isinstance(made, FunctionType):
-            yield f"{prefix}().{name}", getattr(OBJECTS[found.__name__](), name)
+            yield f"{prefix}().{name}", of_an_object(found, made)
+
+
+def of_an_object(found, method):
+    """A function that makes an object of a class and calls its method."""
+    name = f"{found.__name__}.{method.__name__}"
+    make = OBJECTS.get(name, OBJECTS[found.__name__])
+
+    @wraps(method)
+    def call(**arguments):
+        return getattr(make(), method.__name__)(**arguments)
+
+    call.__qualname__ = name
+    signature = inspect.signature(method)
+    call.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])
+    return call
 
 
 def base(function):
@@ -191,10 +225,9 @@ def base(function):
     given = {}
     own = {**OWN.get(function.__name__, {}), **OWN.get(function.__qualname__, {})}
     for name, parameter in parameters_of(function).items():
-        if name in own:
-            given[name] = own[name]
-        elif parameter.default is parameter.empty:
-            given[name] = VALID.get(name, 1.0)
+        if name in own or parameter.default is parameter.empty:
+            value = own.get(name, VALID.get(name, 1.0))
+            given[name] = value.make() if isinstance(value, Later) else value
     return given
 
 

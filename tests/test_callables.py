@@ -25,10 +25,10 @@ def check(report):
 
 @pytest.mark.slow
 def test_wrong_arguments_are_rejected_clearly():
-    """A twelfth of the functions, with few of the wrong values."""
-    (report,) = reports(12, 6, [0])
+    """A quarter of the functions, with few of the wrong values."""
+    (report,) = reports(4, 3, [1])
     check(report)
-    assert report["calls"] > 30
+    assert report["calls"] > 400
 
 
 @pytest.mark.evidence

@@ -235,7 +235,7 @@ def test_the_real_world_system_is_found_with_its_order():
 def test_data_of_a_learner_identify_the_system():
     problem = dlb.problems.real_world(sigma=0.01)
     policy = dlb.dynlin_ucb(dlb.Bounds.of(problem))
-    run = dlb.simulate(problem, policy, horizon=20_000, record=("actions", "rewards"))
+    run = dlb.simulate(problem, policy, horizon=6000, record=("actions", "rewards"))
     fit = dlb.identify(problem.actions.vertices[run.actions[0]], run.rewards[0], 3, restarts=1)
     assert distance(fit, problem.h) < scipy.stats.chi2(3).ppf(0.9999)
     assert relative_error(fit.system.h, problem.h) < 0.03
