@@ -454,8 +454,9 @@ def test_control_characters_in_the_names_of_a_store_do_not_reach_the_terminal(tm
     problem, folder = dlb.problems.synthetic(), tmp_path / "runs"
     dlb.sweep({"a\x1b[31m": problem}, {"b\x9b2J": dlb.myopic(problem)}, 10, 1, folder)
     assert main(["sweep", str(folder)]) == 0
-    _, row, *_, last = capsys.readouterr().out.splitlines()
+    _, row, _, title, *_, last = capsys.readouterr().out.splitlines()
     assert row.split()[:2] == [r"a\x1b[31m", r"b\x9b2J"]
+    assert title.startswith(r"a\x1b[31m: expected regret")
     assert last.endswith(r"  b\x9b2J")
 
 
