@@ -27,6 +27,7 @@ from dlbjax.identification.order import (
 )
 from dlbjax.identification.parameters import rough
 from dlbjax.identification.predict import starting_states
+from dlbjax.identification.prior import prior_of
 from dlbjax.identification.refine import Refined, Search
 from dlbjax.identification.regression import Method, enough_rows, excitation, regress
 from dlbjax.identification.report import Parts, Report, explained, ljung_box, parts_of
@@ -184,14 +185,7 @@ class Fit:
                 f"the fit has controls ({', '.join(self.controls.names)}), whose part of the coming rewards "
                 "must be known; pass the number of rounds of the campaign, and controls that are planned"
             )
-        s = self.system
-        reach = np.linalg.solve((np.eye(s.n) - s.A).T, s.omega)
-        sigma = np.sqrt(s.reward_noise**2 + reach @ s.state_noise @ reach)
-        share = np.divide(s.theta, s.h, out=np.ones(s.d), where=s.h != 0)
-        return Prior(
-            np.r_[self.baseline, s.h], self.covariance, float(sigma), np.clip(share, 0, 1),
-            float(s.rho), float(s.omega @ self.state), level,
-        )  # fmt: skip
+        return prior_of(self.system, self.baseline, self.covariance, self.state, level)
 
     def plot_order(self, **options: Any) -> np.ndarray:
         """Draw the evidence for the order; see `dlbjax.identification.plots.order`."""

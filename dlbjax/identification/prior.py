@@ -1,0 +1,23 @@
+"""What a policy that starts from a fit is given."""
+
+import numpy as np
+
+from dlbjax.model.system import System
+from dlbjax.policies import Prior
+
+
+def prior_of(
+    system: System,
+    baseline: float,
+    covariance: np.ndarray,
+    state: np.ndarray,
+    level: np.ndarray,
+) -> Prior:
+    """The prior of a campaign that begins from a state; see `Fit.prior`."""
+    reach = np.linalg.solve((np.eye(system.n) - system.A).T, system.omega)
+    sigma = np.sqrt(system.reward_noise**2 + reach @ system.state_noise @ reach)
+    share = np.divide(system.theta, system.h, out=np.ones(system.d), where=system.h != 0)
+    return Prior(
+        np.r_[baseline, system.h], covariance, float(sigma), np.clip(share, 0, 1),
+        float(system.rho), float(system.omega @ state), level,
+    )  # fmt: skip
