@@ -135,7 +135,7 @@ class Model:
             reward=log.reward,
             baseline=fit.baseline,
             sigma=fit.sigma,
-            covariance=fit.covariance,
+            covariance=fit.covariance[: 1 + fit.system.d, : 1 + fit.system.d],
             controls=fit.controls,
             history=History(
                 log.spend[-_LONGEST:],

@@ -72,6 +72,15 @@ class Controls(NamedTuple):
 
         Args:
           rounds: their number.
+          controls: as for `columns`.
+        """
+        return np.asarray(self.columns(rounds, controls) @ self.effects)
+
+    def columns(self, rounds: int, controls: Array | None = None) -> np.ndarray:
+        """(rounds, q) trend, season and other controls in the next rounds, less their means.
+
+        Args:
+          rounds: their number.
           controls: (rounds, q') values of the columns that `identify` was given as controls; what is not
             given, and the shares of groups, stay at their means.
         """
@@ -87,7 +96,7 @@ class Controls(NamedTuple):
                     f"controls must have a column for each of {list(self.names[k:])}; got {given.shape[1]}"
                 )
             columns[:, k : k + given.shape[1]] = given
-        return np.asarray((columns - self.means) @ self.effects)
+        return columns - self.means
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,11 +110,11 @@ class Fit:
       system: the system, with fitted noise levels; x1 is the state from which the first episode starts.
       baseline: level of the rewards without actions, with every control at its mean.
       sigma: standard deviation of the errors of predicting one round ahead.
-      covariance: (1 + d, 1 + d) covariance of the estimates of the baseline and of `system.h`; None without
-        refinement. It is the inverse of the information at the maximum of the likelihood, times
-        N/(N − k) for k fitted parameters and by what makes a normal interval of 95 % as wide as Student's.
-        If the order was chosen, it is averaged over the orders compared with their weights, each with its
-        distance from the chosen one, so that it counts the uncertainty of the order.
+      covariance: (1 + d + q, 1 + d + q) covariance of the estimates of the baseline, of `system.h` and of the
+        controls' effects; None without refinement. It is the inverse of the information at the maximum of the
+        likelihood, times N/(N − k) for k fitted parameters and by what makes a normal interval of 95 % as
+        wide as Student's. If the order was chosen, it is averaged over the orders compared with their
+        weights, each with its distance from the chosen one, so that it counts the uncertainty of the order.
       controls: effects of the columns that nobody chooses.
       state: (n,) predicted state of the round after the last.
       order: number of states n.
@@ -145,7 +154,8 @@ class Fit:
     @property
     def h_covariance(self) -> np.ndarray | None:
         """(d, d) covariance of the estimate of h; None without refinement."""
-        return None if self.covariance is None else self.covariance[1:, 1:]
+        d = self.system.d
+        return None if self.covariance is None else self.covariance[1 : 1 + d, 1 : 1 + d]
 
     @property
     def h_std(self) -> np.ndarray | None:
@@ -175,17 +185,19 @@ class Fit:
             their means.
 
         σ² is the variance of a mean of many rewards times their number, r + ωᵀ(I−A)⁻¹Q(I−A)⁻ᵀω with the
-        variances r and Q of reward and state noise. α = θ/h, where that is a share; ρ = ρ(A).
+        variances r and Q of reward and state noise, but at least that of errors one round ahead: a fit to few
+        rounds can see noise that cancels from round to round. α = θ/h, where that is a share; ρ = ρ(A).
         """
         if self.covariance is None:
             raise ValueError("the fit has no covariance; pass refine=True to identify")
-        level = self.controls.ahead(rounds, controls)
-        if len(level) == 0 and self.controls.names:
+        columns = self.controls.columns(rounds, controls)
+        if len(columns) == 0 and self.controls.names:
             raise ValueError(
                 f"the fit has controls ({', '.join(self.controls.names)}), whose part of the coming rewards "
                 "must be known; pass the number of rounds of the campaign, and controls that are planned"
             )
-        return prior_of(self.system, self.baseline, self.covariance, self.state, level)
+        mean = np.concatenate([[self.baseline], self.h, self.controls.effects])
+        return prior_of(self.system, mean, self.covariance, self.sigma, self.state, columns)
 
     def plot_order(self, **options: Any) -> np.ndarray:
         """Draw the evidence for the order; see `dlbjax.identification.plots.order`."""
@@ -379,7 +391,7 @@ def identify(
         system=own.system(value, x1[0]),
         baseline=float(value @ own.c),
         sigma=float(np.sqrt(np.nanmean((e @ value) ** 2))),
-        covariance=None if covariance is None else covariance[: 1 + d, : 1 + d],
+        covariance=covariance,
         controls=found,
         state=state,
         order=n,

@@ -1,11 +1,11 @@
 """The knowledge gradient (Ryzhov, Powell and Frazier, 2012) with carry-over, started from a fit.
 
-    (c, h) ~ N(μ, Σ), s ← 0, g ← what earlier spend still brings
+    (c, h, w) ~ N(μ, Σ), s ← 0, g ← what earlier spend still brings
     for rounds t = 1, 2, …, T, with r = T − t + 1 of them left and m = min(⌈1/(1−ρ)⌉, r):
         u ← argmax over the vertices of m·⟨μ_h,u⟩ + (r−m)·(E max_v ⟨μ'_h,v⟩ − max_v ⟨μ_h,v⟩),
             μ' what μ becomes after the mean reward of m rounds of u
-        play u, observe y = c + ℓ_t + ⟨h,e⟩ + g + noise, with the exposure e = α∘u + (1−α)∘s
-        condition (c, h) on y;  s ← ρs + (1−ρ)u,  g ← ρg
+        play u, observe y = c + ⟨h,e⟩ + ⟨w,z_t⟩ + g + noise, with the exposure e = α∘u + (1−α)∘s
+        condition (c, h, w) on y;  s ← ρs + (1−ρ)u,  g ← ρg
 
 Not in the paper: it assumes that the shape of the carry-over, α and ρ, is known, and learns its size.
 """
@@ -29,15 +29,15 @@ class Prior(NamedTuple):
     """What is known of a campaign before it begins, as a fit to logged data knows it.
 
     Attributes:
-      mean: (1 + d,) baseline c and effects h.
-      covariance: (1 + d, 1 + d) of their estimates.
+      mean: (1 + d + q,) baseline c, effects h, and effects w of controls such as trend, season and prices.
+      covariance: (1 + d + q, 1 + d + q) of their estimates.
       sigma: standard deviation of a round's reward; where noise is carried over, that of the mean of many
         rounds times the root of their number.
       immediate: (d,) share α of each effect that comes in the round of the spend.
       memory: ρ, by which the rest decays from round to round.
       carried: g, what spend before the first round brings in the first round.
-      level: (k,) ℓ, what trend, season and other controls add to the baseline in each of the first k rounds;
-        0 in later ones.
+      controls: (k, q) z, controls in each of the first k rounds, less what they are at the baseline; 0 in
+        later rounds. None without controls.
     """
 
     mean: np.ndarray
@@ -46,7 +46,7 @@ class Prior(NamedTuple):
     immediate: np.ndarray
     memory: float
     carried: float = 0.0
-    level: np.ndarray | Sequence[float] = ()
+    controls: np.ndarray | Sequence[Sequence[float]] | None = None
 
 
 class Plan(NamedTuple):
@@ -55,14 +55,15 @@ class Plan(NamedTuple):
     rounds: Array  # m, over which an allocation is tried
     old: Array  # weight of s in the mean over these rounds of what s will be, (1−ρ^m)/(m(1−ρ))
     later: Array  # (r − m)/m
-    level: Array  # ℓ
+    controls: Array  # (q,) z
+    ahead: Array  # (q,) mean of z over the m rounds
 
 
 class State(NamedTuple):
     """What is known after some rounds."""
 
-    mean: Array  # (1 + d,) μ
-    covariance: Array  # (1 + d, 1 + d) Σ
+    mean: Array  # (1 + d + q,) μ
+    covariance: Array  # (1 + d + q, 1 + d + q) Σ
     exposure: Array  # (d,) s
     carried: Array  # g
 
@@ -76,16 +77,15 @@ def init(params: Prior, vertices: Array, key: Array) -> State:
 
 def act(params: Prior, vertices: Array, state: State, epoch: Epoch) -> Array:
     """The vertex with the best rewards of the next rounds and, through what they teach, of all later ones."""
-    plan = epoch.plan
-    value = vertices @ state.mean[1:]
+    plan, (K, d) = epoch.plan, vertices.shape
+    value = vertices @ state.mean[1 : 1 + d]
     exposure = vertices + (1 - params.immediate) * plan.old * (state.exposure - vertices)
-    settled, tried = (
-        jnp.concatenate([jnp.ones_like(rows[:, :1]), rows], axis=1) for rows in (vertices, exposure)
-    )
+    ahead = jnp.broadcast_to(plan.ahead, (K, *plan.ahead.shape))
+    tried = jnp.concatenate([jnp.ones_like(exposure[:, :1]), exposure, ahead], axis=1)
     seen = tried @ state.covariance
     variance = jnp.sum(seen * tried, axis=1) + params.sigma**2 / plan.rounds
     # Row k: by how many standard deviations of what is seen of k the estimates of all vertices move.
-    shift = seen @ settled.T / jnp.sqrt(variance)[:, None]
+    shift = seen[:, 1 : 1 + d] @ vertices.T / jnp.sqrt(variance)[:, None]
     nodes, weights = hermegauss(NODES)
     best = sum(
         float(weight / weights.sum()) * jnp.max(value + shift * float(node), axis=1)
@@ -98,11 +98,10 @@ def update(params: Prior, state: State, feedback: Feedback) -> State:
     """Condition on the reward, if there is one; exposure and what is carried move on anyway."""
     u, s, y = feedback.vector, state.exposure, feedback.last
     e = params.immediate * u + (1 - params.immediate) * s
-    row = jnp.concatenate([jnp.ones_like(e[:1]), e])
+    row = jnp.concatenate([jnp.ones_like(e[:1]), e, feedback.plan.controls])
     direction = state.covariance @ row
     gain = jnp.where(jnp.isnan(y), 0, 1 / (row @ direction + params.sigma**2))
-    known = feedback.plan.level + state.carried + row @ state.mean
-    error = jnp.where(jnp.isnan(y), 0, y - known)
+    error = jnp.where(jnp.isnan(y), 0, y - state.carried - row @ state.mean)
     return State(
         mean=state.mean + gain * error * direction,
         covariance=state.covariance - gain * outer(direction, direction),
@@ -126,7 +125,7 @@ def knowledge_gradient(prior: Prior) -> Policy:
 
     Args:
       prior: what is known beforehand, from `Fit.prior` or by hand. It must not stem from the rounds that the
-        policy will see. If controls turn out otherwise than its level says, `Agent.change` takes the policy
+        policy will see. If controls turn out otherwise than it says, `Agent.change` takes the policy
         of a prior with the right ones, which learns from all rounds so far anew.
 
     References:
@@ -146,19 +145,20 @@ def knowledge_gradient(prior: Prior) -> Policy:
         raise ValueError(
             f"prior must be a dlbjax.Prior, such as that of a fit (fit.prior()); got {type(prior).__name__}"
         )
-    mean = np.asarray(real_array("mean", prior.mean, (None,)))
-    d = len(mean) - 1
+    immediate = np.asarray(real_array("immediate", prior.immediate, (None,)))
+    d = len(immediate)
     if d < 1:
-        raise ValueError("mean must hold a baseline and at least one effect")
-    immediate = np.asarray(real_array("immediate", prior.immediate, (d,)))
+        raise ValueError("immediate must hold a share for at least one channel")
+    given = np.zeros((0, 0)) if prior.controls is None else prior.controls
+    controls = np.asarray(real_array("controls", given, (None, None)))
+    mean = np.asarray(real_array("mean", prior.mean, (1 + d + controls.shape[1],)))
     if np.any((immediate < 0) | (immediate > 1)):
         raise ValueError(f"immediate must hold shares from 0 to 1; got {immediate.tolist()}")
     params = Prior(
-        mean, _check_covariance(prior.covariance, d + 1), real_number("sigma", prior.sigma, above=0.0),
+        mean, _check_covariance(prior.covariance, len(mean)), real_number("sigma", prior.sigma, above=0.0),
         immediate, real_number("memory", prior.memory, at_least=0.0, below=1.0),
         real_number("carried", prior.carried),
     )  # fmt: skip
-    level = np.asarray(real_array("level", prior.level, (None,)))
 
     def prepare(horizon: int, vertices: np.ndarray) -> Schedule:
         if vertices.shape[1] != d:
@@ -174,12 +174,15 @@ def knowledge_gradient(prior: Prior) -> Policy:
             left = np.maximum(horizon - epoch.start, 1)
             m = np.minimum(np.ceil(1 / (1 - params.memory) - 1e-9), left)
             old = (1 - params.memory**m) / (m * (1 - params.memory))
-            return Plan(m, old, (left - m) / m, filled[epoch.start])
+            last = epoch.start + m.astype(int)
+            ahead = (summed[last] - summed[epoch.start]) / m[:, None]
+            return Plan(m, old, (left - m) / m, filled[epoch.start], ahead)
 
-        filled = np.zeros(horizon)
-        filled[: len(level)] = level[:horizon]
-        given = params._replace(level=level)._asdict()
-        config = {name: np.asarray(value).tolist() for name, value in given.items()}
+        filled = np.zeros((horizon, controls.shape[1]))
+        filled[: len(controls)] = controls[:horizon]
+        summed = np.concatenate([np.zeros_like(filled[:1]), np.cumsum(filled, axis=0)])
+        known = params._replace(controls=controls)._asdict()
+        config = {name: np.asarray(value).tolist() for name, value in known.items()}
         return Schedule(
             params=params,
             plan=plan,
