@@ -121,6 +121,7 @@ class Model:
             "report": {k: _plain(v) for k, v in fit.report._asdict().items()},
             "warnings": list(fit.warnings),
             "episodes": len(log.rewards),
+            "regions": len(set(log.groups or ())),
             "last_round": None if log.last is None else log.last.isoformat(),
             "step_days": None if log.step is None else log.step.total_seconds() / 86400,
             "mean_spend": log.spend.mean(axis=0).tolist(),

@@ -11,13 +11,13 @@ from matplotlib.figure import Figure
 from dlbjax.campaign import pictures
 from dlbjax.campaign.choice import Choice
 from dlbjax.campaign.model import Model
-from dlbjax.campaign.readable import amount, date_ahead, span
+from dlbjax.campaign.readable import amount, chance, date_ahead, span
 
 _SURE = 1.96  # standard errors to either side of a 95 % interval
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 62em; margin: 2em auto; padding: 0 1em; }
-img { max-width: 100%; } table { border-collapse: collapse; margin: 1em 0; }
+img { max-width: 100%; } table { border-collapse: collapse; margin: 1em 0; display: block; overflow-x: auto; }
 td, th { padding: 0.2em 0.8em; border-bottom: 1px solid #ccc; text-align: right; }
 td:first-child, th:first-child { text-align: left; } .note { color: #555; }
 """
@@ -38,6 +38,11 @@ def report(model: Model, choice: Choice) -> str:
     ]
     history, effects, options, outlook = map(_picture, figures)
     reward = html.escape(model.reward)
+    regional = (
+        " All of this is per region, for the mean of the regions."
+        if model.fit.get("regions")
+        else ""
+    )
     spend = _rows(
         ["channel", "recommended", "now", f"{model.reward} per unit spent, in all"],
         [
@@ -67,9 +72,8 @@ def report(model: Model, choice: Choice) -> str:
 {amount(model.baseline)} come without any spend. The recommended one brings <b>{amount(best.reward)}</b>:
 <b>{_signed(best.gain)}</b> per {unit}, with a 95 % interval from
 {_signed(best.gain - _SURE * best.gain_std)} to {_signed(best.gain + _SURE * best.gain_std)}. It is better
-than the current one with probability <b>{best.better:.0%}</b>, and among the allocations considered the best,
-or within a hundredth of it, with
-{best.probability:.0%}.</p>
+than the current one with a probability of <b>{chance(best.better)}</b>, and among the allocations considered
+the best, or within a hundredth of it, with {chance(best.probability)}.{regional}</p>
 {spend}
 {_warnings([*choice.warnings, *(model.fit.get("warnings") or [])])}
 <h2>What the model makes of the past</h2>

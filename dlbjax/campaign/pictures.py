@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from dlbjax.campaign.choice import Choice
 from dlbjax.campaign.model import Model
-from dlbjax.campaign.readable import amount, date_ahead, span
+from dlbjax.campaign.readable import amount, chance, date_ahead, span
 from dlbjax.results.plot import COLOURS
 from dlbjax.theory import predicted_rewards
 
@@ -87,7 +87,8 @@ def options(model: Model, choice: Choice, most: int = 6) -> Figure:
     )  # fmt: skip
     ax.axvline(0, color="black", lw=0.8)
     labels = [
-        f"{_named(model, option.allocation)}\nbetter with {option.better:.0%}" for option in shown
+        f"{_named(model, option.allocation)}\nbetter with {chance(option.better)}"
+        for option in shown
     ]
     ax.set_yticks(place, labels, fontsize="small")
     ax.set_ylim(-0.6, len(shown) - 0.4)

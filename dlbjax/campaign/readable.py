@@ -2,20 +2,31 @@
 
 from datetime import datetime, timedelta
 
-_SIZES = ((1e12, " T"), (1e9, " B"), (1e6, " M"), (1e3, " k"))
+# Spaces that do not break: a line does not end between a number and its size.
+_SIZES = ((1e12, "\u00a0T"), (1e9, "\u00a0B"), (1e6, "\u00a0M"), (1e3, "\u00a0k"))
 _SPANS = ((1.0, "day"), (7.0, "week"), (30.4, "month"), (91.3, "quarter"), (365.2, "year"))
 
 
 def amount(value: float, digits: int = 3) -> str:
     """A number in thousands, millions or billions.
 
-    >>> amount(1_234_567.0), amount(-0.0042), amount(999.6), amount(52.0)
-    ('1.23 M', '-0.0042', '1 k', '52')
+    >>> print(amount(1_234_567.0), amount(-0.0042), amount(999.6), amount(52.0), amount(456.0, 2))
+    1.23 M -0.0042 1 k 52 460
     """
-    for size, name in _SIZES:
-        if abs(float(f"{value:.{digits}g}")) >= size:
-            return f"{value / size:.{digits}g}{name}"
-    return f"{value:.{digits}g}"
+    rounded = float(f"{value:.{digits}g}")
+    size, name = next((row for row in _SIZES if abs(rounded) >= row[0]), (1.0, ""))
+    return f"{rounded / size:.6g}{name}"
+
+
+def chance(probability: float) -> str:
+    """A probability that is never called certain.
+
+    >>> chance(0.999), chance(0.815), chance(0.0)
+    ('over 99%', '82%', 'under 1%')
+    """
+    if probability > 0.99 or probability < 0.01:
+        return "over 99%" if probability > 0.5 else "under 1%"
+    return f"{probability:.0%}"
 
 
 def span(step_days: float | None) -> str:

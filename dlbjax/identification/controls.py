@@ -68,7 +68,7 @@ def group_columns(
         raise ValueError(
             f"groups must name the group of each of the {len(lengths)} episodes; got {len(groups)} names"
         )
-    names = list(dict.fromkeys(groups))[:-1]
+    *names, last = dict.fromkeys(groups)
     table = np.array([[float(group == name) for name in names] for group in groups])
     table = table.reshape(len(groups), len(names))
-    return [f"baseline of {name}" for name in names], np.repeat(table, lengths, axis=0)
+    return [f"{name} less {last}" for name in names], np.repeat(table, lengths, axis=0)

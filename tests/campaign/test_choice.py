@@ -1,6 +1,7 @@
 """Choices against enumeration, a linear program and draws made here."""
 
 import itertools
+import re
 from dataclasses import replace
 
 import matplotlib.pyplot as plt
@@ -90,6 +91,8 @@ def test_a_page_holds_all_of_it_and_is_safe():
     assert "<script" not in page
     assert f"{choice.options[0].reward:.3g}" in page
     assert "2026-11-23 to 2026-12-14" in page
+    assert "per region" not in page
+    assert "per region" in report(replace(one, fit={**one.fit, "regions": 2}), choice)
     assert plt.get_fignums() == open_before
 
 
@@ -101,6 +104,18 @@ def test_the_past_has_dates_where_rows_are_one_round_apart(episodes):
     assert dated == (episodes == 1)
     assert (axis.get_label_text() == "rows before the last of the log") == (episodes == 2)
     plt.close("all")
+
+
+def test_nothing_on_a_page_is_certain_or_in_powers_of_ten():
+    """Also where the estimate has no doubts, and where an error has three digits before the point."""
+    one = model(covariance=np.zeros((4, 4)))
+    choice = choose(one, 4)
+    assert choice.options[0].better == 1
+    controls = one.controls._replace(std=np.full(len(one.controls.names), 235.0))
+    page = re.sub('base64,[^"]*', "", report(replace(one, controls=controls), choice))
+    assert "with a probability of <b>over 99%</b>" in page
+    assert "± 460" in page
+    assert "e+" not in page
 
 
 def inside(point, rows):

@@ -156,7 +156,7 @@ def test_controls_season_and_regions_are_read(capsys):
     effects = dict(zip(found.controls.names, found.controls.effects, strict=True))
     assert effects["price"] == pytest.approx(-2, abs=0.1)
     assert effects["season sin 1"] == pytest.approx(1, abs=0.1)
-    assert effects["baseline of north"] == pytest.approx(-4, abs=0.1)
+    assert effects["north less south"] == pytest.approx(-4, abs=0.1)
     assert found.h[0] == pytest.approx(0.5, abs=0.05)
     assert found.current == pytest.approx([log.spend.mean()])
 

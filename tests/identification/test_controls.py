@@ -101,7 +101,7 @@ def test_regions_have_baselines_of_their_own():
         for u, group in zip(actions, groups, strict=True)
     ]
     found = dlb.identify(actions, rewards, 1, groups=groups, refine=False)
-    assert found.controls.names == ("baseline of north",)
+    assert found.controls.names == ("north less south",)
     np.testing.assert_allclose(found.controls.effects, 8, atol=0.1)
     np.testing.assert_allclose(found.baseline, (5 * 220 - 3 * 80) / 300, atol=0.1)
 
