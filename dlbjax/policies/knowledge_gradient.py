@@ -36,8 +36,8 @@ class Prior(NamedTuple):
       immediate: (d,) share α of each effect that comes in the round of the spend.
       memory: ρ, by which the rest decays from round to round.
       carried: g, what spend before the first round brings in the first round.
-      controls: (k, q) z, controls in each of the first k rounds, less what they are at the baseline; 0 in
-        later rounds. None without controls.
+      controls: (k, q) z, controls in each of k rounds, no fewer than the campaign has, less what they are at
+        the baseline; None without controls.
     """
 
     mean: np.ndarray
@@ -165,6 +165,11 @@ def knowledge_gradient(prior: Prior) -> Policy:
             raise ValueError(
                 f"prior is of {d} channels, but the actions have {vertices.shape[1]} coordinates"
             )
+        if controls.size and len(controls) < horizon:
+            raise ValueError(
+                f"prior has controls of {len(controls)} rounds, but there are {horizon}; make one of more, "
+                f"such as fit.prior({horizon})"
+            )
         if len(vertices) > MOST_VERTICES:
             raise ValueError(
                 f"knowledge_gradient takes at most {MOST_VERTICES} vertices; got {len(vertices)}"
@@ -176,13 +181,12 @@ def knowledge_gradient(prior: Prior) -> Policy:
             old = (1 - params.memory**m) / (m * (1 - params.memory))
             last = epoch.start + m.astype(int)
             ahead = (summed[last] - summed[epoch.start]) / m[:, None]
-            return Plan(m, old, (left - m) / m, filled[epoch.start], ahead)
+            return Plan(m, old, (left - m) / m, known[epoch.start], ahead)
 
-        filled = np.zeros((horizon, controls.shape[1]))
-        filled[: len(controls)] = controls[:horizon]
-        summed = np.concatenate([np.zeros_like(filled[:1]), np.cumsum(filled, axis=0)])
-        known = params._replace(controls=controls)._asdict()
-        config = {name: np.asarray(value).tolist() for name, value in known.items()}
+        known = controls[:horizon] if controls.size else np.zeros((horizon, 0))
+        summed = np.concatenate([np.zeros_like(known[:1]), np.cumsum(known, axis=0)])
+        values = params._replace(controls=controls)._asdict()
+        config = {name: np.asarray(value).tolist() for name, value in values.items()}
         return Schedule(
             params=params,
             plan=plan,

@@ -12,7 +12,7 @@ T = 40
 ACTIONS = dlb.actions.budget([0.2, 0, 0.5], [2.0, 1.0, 1.5], 2.5)
 SPREAD = np.diag([0.15, 0.05, 0.1, 0.075, 0.01, 0.05])
 SPREAD[[0, 1, 2, 1], [1, 2, 3, 5]] = [-0.05, 0.04, -0.02, 0.06]
-CONTROLS = np.stack([np.arange(T - 10) / 5, np.sin(np.arange(T - 10))], axis=1)
+CONTROLS = np.stack([np.arange(T + 5) / 5, np.sin(np.arange(T + 5))], axis=1)
 PRIOR = dlb.Prior(
     mean=[3.0, 1.0, 1.3, 0.9, -0.2, 1.0],
     covariance=SPREAD + SPREAD.T,
@@ -35,16 +35,12 @@ def exposures(spend):
     return found, s
 
 
-def controls(t):
-    return CONTROLS[t] if t < T - 10 else np.zeros(2)
-
-
 def posterior(spend, rewards):
     precision = np.linalg.inv(PRIOR.covariance)
     b = precision @ PRIOR.mean
     for t, (e, y) in enumerate(zip(exposures(spend)[0], rewards, strict=True)):
         if y is not None:
-            f = np.r_[1, e, controls(t)]
+            f = np.r_[1, e, CONTROLS[t]]
             precision = precision + np.outer(f, f) / PRIOR.sigma**2
             b = b + f * (y - PRIOR.carried * PRIOR.memory**t) / PRIOR.sigma**2
     covariance = np.linalg.inv(precision)
@@ -57,7 +53,7 @@ def scores(spend, rewards):
     left = T - len(spend)
     m = min(4, left)  # ⌈1/(1 − 0.7)⌉
     values, found = ACTIONS.vertices @ mean[1:4], []
-    level = np.mean([controls(t) for t in range(len(spend), len(spend) + m)], axis=0)
+    level = CONTROLS[len(spend) : len(spend) + m].mean(axis=0)
     for u in ACTIONS.vertices:
         ahead = np.mean(exposures([*spend, *[u] * m])[0][len(spend) :], axis=0)
         f = np.r_[1, ahead, level]
@@ -81,7 +77,7 @@ def test_decides_by_its_formulas(seed):
         actual = allocation * rng.uniform(0.9, 1.1, 3) if rng.random() < 0.5 else None
         spend.append(allocation if actual is None else actual)
         e = exposures(spend)[0][-1]
-        y = effects @ np.r_[1, e, controls(t)] + 0.5 * rng.normal()
+        y = effects @ np.r_[1, e, CONTROLS[t]] + 0.5 * rng.normal()
         rewards.append(None if rng.random() < 0.2 else float(y))
         agent.tell(rewards[-1], actual)
     assert len(set(played)) > 1
@@ -115,6 +111,9 @@ WRONG = {
     "immediate must hold a share for": lambda: dlb.knowledge_gradient(PRIOR._replace(immediate=[])),
     "prior is of 3 channels, but the actions have 2": lambda: dlb.Agent(
         dlb.knowledge_gradient(PRIOR), dlb.actions.simplex(2), 5
+    ),
+    "controls of 45 rounds, but there are 46": lambda: dlb.Agent(
+        dlb.knowledge_gradient(PRIOR), ACTIONS, T + 6
     ),
     "at most 2000 vertices; got 2001": lambda: dlb.Agent(
         dlb.knowledge_gradient(PRIOR),
