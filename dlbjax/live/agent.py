@@ -359,6 +359,8 @@ def _known(reward: float) -> float | None:
 
 def _spend(value: ArrayLike, stage: Stage) -> list[float]:
     spend = np.asarray(real_array("spend", value, (stage.actions.d,)))
+    if np.asarray(value).dtype == bool:
+        raise ValueError(f"spend must hold numbers; got {short(value)}")
     real_number("the largest spend", np.abs(spend).max(), at_most=_LARGEST)
     return spend.tolist()
 

@@ -181,6 +181,7 @@ WRONG = {
         agent.ask() is None or agent.tell(1, [1, 1e200])
     ),
     "spend must be finite": lambda agent: agent.ask() is None or agent.tell(1.0, [1.0, np.nan]),
+    "spend must hold numbers": lambda agent: agent.ask() is None or agent.tell(1.0, [True, False]),
     "round must be a whole number from 1 to 1": lambda agent: agent.correct(2, 1.0),
     "reward must be finite.*tell None": lambda agent: agent.correct(1, np.inf),
     "reward must be a number": lambda agent: agent.correct(1, True),
