@@ -22,7 +22,7 @@ help:
 	@echo "make test       check formatting, types and behaviour"
 	@echo "make check      the same in a minute, with the fast tests only"
 	@echo "make evidence   what takes long and proves a figure once: kills, coverage, full size (10 min)"
-	@echo "make bench      time dlbjax against its peers, measure its memory and precision (1 h)"
+	@echo "make bench      time dlbjax against its peers, measure its memory, precision and decisions (2 h)"
 	@echo "make gpu-check  compile for GPUs that need not be there, count kernels and instructions (4 GB)"
 	@echo "make notebooks  execute all notebooks at full size, in place (5 min); make notebooks-check in small sizes"
 	@echo "make docs       build the documentation's site into results/site"
@@ -66,6 +66,7 @@ bench: $(VENV)/base
 	$(BIN)/python benchmarks/sweep.py --out results/benchmarks
 	$(BIN)/python benchmarks/precision.py
 	$(BIN)/python benchmarks/identification.py | tee results/benchmarks/identification.md
+	$(BIN)/python benchmarks/decisions.py --agents 300 | tee results/benchmarks/decisions.md
 	if command -v chromium >/dev/null; then $(PIP) --editable ".[test]" && $(BIN)/python -m benchmarks.lab; fi
 
 # An environment of its own: CUDA's compiler takes 4 GB. GPU_CHECK="--cards A100 --channels 3" does a part, and
