@@ -1,11 +1,21 @@
 """The choice of lags and order."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+import scipy.stats
 
 from dlbjax.identification.data import Samples
+from dlbjax.identification.fit import _spread
 from dlbjax.identification.ho_kalman import largest_order
-from dlbjax.identification.order import choose_order, compare_orders, default_lags, free_parameters
+from dlbjax.identification.order import (
+    Candidate,
+    choose_order,
+    compare_orders,
+    default_lags,
+    free_parameters,
+)
 from dlbjax.identification.refine import Refined
 
 
@@ -70,3 +80,23 @@ def test_controls_and_starts_count_as_parameters():
     plain = Samples(np.zeros((50, 2)), np.zeros((50, 1)), (50,))
     more = Samples(np.zeros((50, 2)), np.zeros((50, 1)), (20, 30), np.zeros((50, 3)))
     assert free_parameters(2, more) == free_parameters(2, plain) + 3 + 2
+
+
+def test_the_covariance_counts_few_samples_and_how_far_the_orders_differ():
+    """Orders 1 and 2 with 9 and 14 parameters of 50 rewards, and weights of a quarter and three quarters."""
+
+    def found(c, h, variance):
+        model = SimpleNamespace(c=np.array([c]), h=np.array([h]))
+        return Refined(model, None, variance * np.eye(3), 0.0, None)
+
+    def widened(variance, freedom):
+        student = scipy.stats.t(freedom).ppf(0.975) / scipy.stats.norm.ppf(0.975)
+        return variance * student**2 * 50 / freedom * np.eye(3)
+
+    samples = of_length(50, d=2)
+    small, large = found(1.0, [2.0, 3.0], 0.5), found(1.5, [2.0, 4.0], 0.2)
+    np.testing.assert_allclose(_spread(large, {}, 2, samples), widened(0.2, 36))
+    table = {Candidate(1, 0, 9, 0, 0.25): small, Candidate(2, 0, 14, 0, 0.75): large}
+    off = np.array([-0.5, 0.0, -1.0])
+    expected = 0.25 * (widened(0.5, 41) + np.outer(off, off)) + 0.75 * widened(0.2, 36)
+    np.testing.assert_allclose(_spread(large, table, 2, samples), expected)
