@@ -169,15 +169,18 @@ def test_limits_at_the_time_of_the_plan():
     assert corners[:, 1].max() <= 0.4 + 1e-9
 
 
-def test_a_limit_on_change_against_a_grid():
-    """Over two rounds, against the best of a fine grid of plans."""
-    one = model(high=np.array([2.0, 1.0, 0.5]), low=np.array([0.0, 0.0, 0.5]))
+@pytest.mark.parametrize("total", [2.5, 1.8])
+def test_a_limit_on_change_against_a_grid(total):
+    """Over two rounds, up or down to a total, against the best of a fine grid of plans."""
+    one = model(high=np.array([2.0, 1.0, 0.5]), low=np.array([0.0, 0.0, 0.5]), total=total)
     choice = choose(one, 2, change=0.1, nearby=None)
     assert np.abs(np.diff(np.vstack([[1.0, 0.5, 0.5], choice.plan]), axis=0)).max() <= 0.1 + 1e-9
     steps = np.array(list(itertools.product(np.linspace(-0.1, 0.1, 5), repeat=2)))
     first = np.array([1.0, 0.5]) + steps
     h0, h1 = SYSTEM.markov(0)[:2], SYSTEM.markov(0)[:2] + SYSTEM.markov(1)[:2]
-    worth = [h1 @ u + h0 @ (u + step) for u in first for step in steps]
+    plans = [(u, u + step) for u in first for step in steps]
+    most = total - 0.5 + 1e-9
+    worth = [h1 @ u + h0 @ v for u, v in plans if max(u.sum(), v.sum()) <= most]
     plan = choice.plan[:, :2]
     assert h1 @ plan[0] + h0 @ plan[1] == pytest.approx(max(worth))
     with pytest.raises(ValueError, match="no plan keeps both the limits and the limit on change"):
