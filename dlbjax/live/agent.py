@@ -221,6 +221,9 @@ class Agent:
         }  # fmt: skip
         old = now.stage
         kept: dict[str, Any] = {"begun": now.told, "current": None if now.told else old.current}
+        limit_of_each = isinstance(old.max_change, np.ndarray) and old.max_change.ndim == 1
+        if limit_of_each and channels is not None and max_change is None:
+            raise ValueError("max_change has a limit for each of the channels so far; pass it, too")
         stage = replace(old, **kept, **{k: v for k, v in given.items() if v is not None})
         _check_channels(old, stage)
         record = now.record.renamed(old.channels, stage.channels)

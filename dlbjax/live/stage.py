@@ -29,7 +29,7 @@ class Stage:
       channels: names of the coordinates, or None.
       units: of an allocation, or None.
       current: (d,) what was spent before the first round of the campaign, or None.
-      max_change: (d,) most that the spend on each channel may change in a round, or None.
+      max_change: most that the spend on each channel (d,), or on any, may change in a round, or None.
       begun: rounds before the stage.
     """
 
@@ -75,7 +75,7 @@ class Stage:
     def _limit(self, value: ArrayLike) -> np.ndarray:
         single = np.isscalar(value) or getattr(value, "ndim", 1) == 0
         shape = () if single else (self.actions.d,)
-        limit = np.broadcast_to(real_array("max_change", value, shape), self.actions.d)
+        limit = np.asarray(real_array("max_change", value, shape))
         if np.any(limit <= 0):
             raise ValueError(f"max_change must be > 0; got {short(limit.tolist())}")
         if not self.actions.convex:
@@ -125,7 +125,11 @@ class Stage:
             "channels": self.channels,
             "units": self.units,
             "current": _listed(self.current),
-            "max_change": _listed(self.max_change),
+            "max_change": _listed(
+                None
+                if self.max_change is None
+                else np.broadcast_to(self.max_change, self.actions.d)
+            ),
             "fingerprint": self.decisions.fingerprint,
         }
 

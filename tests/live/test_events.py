@@ -159,6 +159,22 @@ def test_spend_moves_by_no_more_than_the_limit():
     np.testing.assert_allclose(agent.ask(), [1.5, 2.0])
 
 
+def test_a_limit_for_any_channel_holds_for_new_ones():
+    """Counted from what was spent last, not from what was spent before the campaign."""
+    actions = dlb.actions.budget([0, 0, 2.0], [2.0, 3.0, 3.0], 5.0)
+    limits = {"current": [1, 1], "max_change": 0.5}
+    agent = dlb.Agent(dlb.dynlin_ucb_adaptive(), ACTIONS, 20, channels=("a", "b"), **limits)
+    agent.ask()
+    agent.tell(1.0, [1.5, 0.75])
+    agent.change(actions=actions, channels=("b", "a", "c"))
+    moved = np.abs(agent.ask() - [0.75, 1.5, 0.0])
+    assert moved.max() == pytest.approx(0.5)
+    agent.tell(1.0)
+    agent.change(max_change=[0.5, 0.5, 0.2])
+    with pytest.raises(ValueError, match="max_change has a limit for each of the channels so far"):
+        agent.change(channels=("a", "b", "c"))
+
+
 def test_without_what_was_spent_before_the_first_allocation_is_free():
     agent = dlb.Agent(dlb.constant([2.0, 2.0]), ACTIONS, 20, max_change=0.1)
     np.testing.assert_array_equal(agent.ask(), [2.0, 2.0])
