@@ -22,9 +22,9 @@ from dlbjax.engine.run import (
     traced_part,
     tracing_as,
 )
-from dlbjax.engine.scan import MAPPED, advance, begin
+from dlbjax.engine.scan import advance, begin
 from dlbjax.engine.segments import expand
-from dlbjax.engine.settings import Settings
+from dlbjax.engine.settings import MAPPED, Settings
 from dlbjax.model.problem import Problem
 from dlbjax.policies.base import Epoch, Policy, plan_epochs
 

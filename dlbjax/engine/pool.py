@@ -172,8 +172,8 @@ def compute(
         # On CPUs the same for all jobs of a group, so that it compiles once.
         most = longest[job.number] if device.platform == "cpu" else len(job.runs)
         width = choose_width(device, most, group, settings.dtype)
-        spelled, _ = spellings[job.number]
-        for snapshot in drive(group, settings, job.runs, width, device, job.progress, spelled):
+        spelling, _ = spellings[job.number]
+        for snapshot in drive(group, settings, job.runs, width, device, job.progress, spelling):
             if checkpoint:
                 finished = snapshot.segments == group.size
                 checkpoint.offer(job.key, snapshot, finished, urgent=must_stop())

@@ -17,8 +17,8 @@ import numpy as np
 from dlbjax.common.arrays import Array
 from dlbjax.engine.plan import BLOCK, Group, Steps
 from dlbjax.engine.programs import compiled
-from dlbjax.engine.scan import MAPPED, Batch, advance, begin, spell_once
-from dlbjax.engine.settings import Noise, Settings
+from dlbjax.engine.scan import Batch, advance, begin, spell_once
+from dlbjax.engine.settings import MAPPED, Noise, Settings, Spelling
 from dlbjax.engine.spelled import TooLongError
 from dlbjax.engine.step import Runs
 from dlbjax.policies.base import Policy
@@ -26,11 +26,14 @@ from dlbjax.policies.base import Policy
 _REPORTS = 320  # reports come in multiples of this; by default there are at most 301
 _STRETCH = 16  # blocks in a call of the compiled program
 # Operations of a step spelled out: beyond the first number XLA takes minutes, and a run no longer fits
-# into registers; about the second make one kernel, beyond it XLA cuts.
+# into registers. The second is what a kernel holds: of more operations XLA makes several, since it counts
+# what several outputs of a kernel share once for each.
 _MOST_OPERATIONS = 3000
-_OPERATIONS_OF_A_KERNEL = 2200
-_MOST_SEGMENTS = 8  # in a kernel
-_KERNELS = 4  # in a turn of the loop, which has a kernel for its counter and one for a report
+_OPERATIONS_OF_A_KERNEL = 3300
+_MOST_SEGMENTS = 4  # in a kernel
+_KERNELS = (
+    4  # in a turn of the loop, which has three more: for its counter, its inputs and a report
+)
 
 
 class Progress(NamedTuple):
@@ -83,7 +86,7 @@ class Snapshot(NamedTuple):
 
 def drive(
     group: Group, settings: Settings, numbers: np.ndarray, width: int, device: Any,
-    progress: Progress | None = None, spelled: tuple[int, int] = MAPPED,
+    progress: Progress | None = None, spelling: Spelling = MAPPED,
 ) -> Iterator[Snapshot]:  # fmt: skip
     """Some runs through the horizon on one device; yields where they are after every stretch.
 
@@ -96,7 +99,7 @@ def drive(
       width: how many of them the compiled program takes at a time.
       device: where.
       progress: where the runs are; at the start by default.
-      spelled: how the step is spelled out, if it is; see `choose_spelling`.
+      spelling: how the step is spelled out, if it is; see `choose_spelling`.
     """
     policy, record = traced_part(group.policies[0]), every_round(settings)
     seeds = settings.seeds[numbers % len(settings.seeds)]
@@ -117,7 +120,7 @@ def drive(
     for first in range(segments, group.size, blocks * BLOCK):
         steps = group.steps(first, blocks, waste=report_rows(settings) - 1)
         rounds = steps.moment.length.reshape(-1)[: group.size - first]
-        together = _fitting(spelled, steps, waste=report_rows(settings) - 1)
+        now = _fitting(spelling, steps, waste=report_rows(settings) - 1)
         if begun:
             yield _arrived(Snapshot(numbers, first, done, batches, recorded), policy, seeds)
         with tracing_as(settings), jax.default_device(device):
@@ -131,7 +134,7 @@ def drive(
                 these = cast_tree(these, settings.dtype)
                 with _compiling:  # returns as soon as the work is handed over
                     batches[i], each = _advance(
-                        policy, record, together, tables, batch, these, begin_at, end
+                        policy, record, now, tables, batch, these, begin_at, end
                     )
                 seen.append(each)
         for name, kept in recorded.items():
@@ -142,32 +145,33 @@ def drive(
     yield _arrived(Snapshot(numbers, group.size, done, batches, recorded), policy, seeds)
 
 
-def choose_spelling(
-    group: Group, settings: Settings, device: Any
-) -> tuple[tuple[int, int], str | None]:
-    """Segments in a kernel and kernels in a turn of the loop, and a note where the question arises.
+def choose_spelling(group: Group, settings: Settings, device: Any) -> tuple[Spelling, str | None]:
+    """How the step is spelled out, and a note where the question arises.
 
-    MAPPED where the step is not spelled out: on CPUs, and where it would take too many operations.
+    MAPPED where it is not: on CPUs, and where it would take too many operations.
     """
-    if settings.spelled is not None:
-        asked = settings.spelled
-        return asked, "mapped as asked" if asked == MAPPED else "spelled out as asked"
+    arms = tuple(map(tuple, group.tables.arms.tolist()))
+    if settings.spelling == MAPPED:
+        return MAPPED, "mapped as asked"
+    if settings.spelling is not None:
+        return settings.spelling._replace(arms=arms), "spelled out as asked"
     if device.platform != "gpu":
         return MAPPED, None
     with tracing_as(settings):
         steps = group.steps(0, 1, waste=report_rows(settings) - 1)
         one = (group.tables, jax.tree.map(lambda leaf: leaf[0], steps))
         runs, keys = make_runs(group, settings, np.zeros(2, int))
-        return _chosen(
+        spelling, note = _chosen(
             traced_part(group.policies[0]), every_round(settings), settings.promotion,
             *_shapes((*cast_tree(one, settings.dtype), runs, keys)),
         )  # fmt: skip
+    return (spelling if spelling == MAPPED else spelling._replace(arms=arms)), note
 
 
 @lru_cache(maxsize=256)
 def _chosen(
     policy: Policy, record: tuple[str, ...], promotion: Any, structure: Any, shapes: tuple[Any, ...]
-) -> tuple[tuple[int, int], str]:
+) -> tuple[Spelling, str]:
     found = []
 
     def spell(tables: Any, steps: Any, runs: Any, keys: Any) -> None:
@@ -182,7 +186,7 @@ def _chosen(
     fitting = max(1, min(_OPERATIONS_OF_A_KERNEL // operations, _MOST_SEGMENTS))
     together = 1 << (fitting.bit_length() - 1)  # which BLOCK is a multiple of
     note = f"spelled out: {operations} operations, {together} segments in a kernel"
-    return (together, _KERNELS), note + (
+    return Spelling(together * _KERNELS, _KERNELS), note + (
         f"; on arrays: {', '.join(on_arrays)}" if on_arrays else ""
     )
 
@@ -192,12 +196,12 @@ def _shapes(tree: Any) -> tuple[Any, tuple[jax.ShapeDtypeStruct, ...]]:
     return structure, tuple(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves)
 
 
-def _fitting(spelled: tuple[int, int], steps: Steps, waste: int) -> tuple[int, int]:
+def _fitting(spelling: Spelling, steps: Steps, waste: int) -> Spelling:
     """What was asked for, or segment by segment where several of a turn would report."""
-    if spelled == MAPPED:
+    if spelling == MAPPED:
         return MAPPED
-    reports = (steps.moment.slot < waste).reshape(-1, spelled[0] * spelled[1]).sum(axis=1)
-    return spelled if reports.max() <= 1 else (1, 1)
+    reports = (steps.moment.slot < waste).reshape(-1, spelling.segments).sum(axis=1)
+    return spelling if reports.max() <= 1 else spelling._replace(segments=1, kernels=1)
 
 
 @contextmanager

@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from dlbjax.engine import prng
 from dlbjax.engine.plan import BLOCK, Steps
+from dlbjax.engine.settings import MAPPED, Spelling
 from dlbjax.engine.spelled import (
     Spelled,
     from_vectors,
@@ -23,10 +25,8 @@ from dlbjax.engine.spelled import (
     to_vectors,
     unpack_vectors,
 )
-from dlbjax.engine.step import Carry, Runs, Tables, alone, start, step
+from dlbjax.engine.step import Account, Carry, Runs, Tables, alone, start, step
 from dlbjax.policies.base import Policy
-
-MAPPED = (0, 0)  # in the place of how the step is spelled out
 
 
 class Batch(NamedTuple):
@@ -45,13 +45,12 @@ def begin(policy: Policy, rows: int, tables: Tables, runs: Runs, keys: Array) ->
 
 
 def advance(
-    policy: Policy, record: tuple[str, ...], spelled: tuple[int, int], tables: Tables, batch: Batch,
+    policy: Policy, record: tuple[str, ...], spelling: Spelling, tables: Tables, batch: Batch,
     steps: Steps, first: Array, end: Array,
 ) -> tuple[Batch, dict[str, Array]]:  # fmt: skip
     """All runs of a batch through segments first..end−1; the batch, and what is recorded.
 
-    Unless `spelled` is MAPPED the step is spelled out: so many segments make a kernel, and so many
-    kernels a turn of the loop, which may report once; BLOCK must be a multiple of the two.
+    Unless `spelling` is MAPPED the step is spelled out.
     """
     m, dtype = tables.gains.g.shape[1], tables.gaps.dtype
     noise_key, policy_key = (jax.random.key_data(stream(batch.keys, i)).T for i in (0, 1))
@@ -68,19 +67,16 @@ def advance(
             carry, reports = state
             rows, e, uniforms = inputs
             maps, gains, now = unpack(rows)
-            carry, regrets, seen = step(
-                policy, tables, maps, gains, now, batch.runs, carry, e, uniforms
-            )
-            # Not `.at[].set`, which becomes a scatter and takes as long as the rest of the step.
-            reports = jax.lax.dynamic_update_index_in_dim(reports, regrets, now.slot, 0)
+            carry, seen = step(policy, tables, maps, gains, now, batch.runs, carry, e, uniforms)
+            reports = _reported(reports, Account.of(carry).regrets(tables), now.slot)
             return (carry, reports), {name: seen[name] for name in record}
 
         inputs = (rows, noise, uniforms)
-        if spelled == MAPPED:
+        if spelling == MAPPED:
             state, seen = jax.lax.scan(segment, state, inputs)
         else:
             state, seen = _spelled_block(
-                policy, record, spelled, tables, batch, unpack, state, inputs
+                policy, record, spelling, tables, batch, unpack, state, inputs
             )
         return (state, number + BLOCK), seen
 
@@ -95,17 +91,17 @@ def advance(
 
     def unless_over(before: tuple[Any, Array], steps: Steps) -> tuple[tuple[Any, Array], Any]:
         if (
-            spelled != MAPPED
-        ):  # blocks beyond the end change nothing, and a branch copies the reports
+            spelling != MAPPED
+        ):  # a branch copies the reports, and blocks beyond the end change nothing
             return block(before, steps)
         return jax.lax.cond(before[1] < end, block, skip, before, steps)
 
-    carry: Any = batch.carry if spelled == MAPPED else pack_vectors(to_vectors(batch.carry), dtype)
+    carry: Any = batch.carry if spelling == MAPPED else pack_vectors(to_vectors(batch.carry))
     state = (carry, batch.reports)
     ((carry, reports), _), seen = jax.lax.scan(unless_over, (state, first), steps)
-    if spelled != MAPPED:
+    if spelling != MAPPED:
         of_one = jax.tree.map(lambda leaf: leaf[..., 0], batch.carry)
-        vectors = unpack_vectors(carry, _dtypes(batch.carry), dtype)
+        vectors = unpack_vectors(carry, _dtypes(batch.carry))
         carry = from_vectors(vectors, of_one, len(batch.keys))
     return batch._replace(carry=carry, reports=reports), seen
 
@@ -114,7 +110,7 @@ def spelled_step(
     policy: Policy, record: tuple[str, ...], tables: Tables, batch: Batch, unpack: Any, inputs: Any
 ) -> Spelled:
     """The step of one run: from a row of `inputs`, what the run is and its carry, to its new carry,
-    its three regrets and what is recorded.
+    what of it the regrets depend on, and what is recorded.
     """  # fmt: skip
 
     def one(own: Any, tables: Tables) -> Any:
@@ -122,11 +118,9 @@ def spelled_step(
         maps, gains, now = unpack(rows)
         of_run = jax.tree.map(lambda leaf: leaf[..., None], columns)
         runs, carry, e, uniforms = of_run
-        carry, regrets, seen = step(
-            policy, tables, maps, gains, now, runs, carry, e, uniforms, over=alone
-        )
+        carry, seen = step(policy, tables, maps, gains, now, runs, carry, e, uniforms, over=alone)
         kept = {name: seen[name] for name in record}
-        return jax.tree.map(lambda leaf: leaf[..., 0], (carry, regrets, kept))
+        return jax.tree.map(lambda leaf: leaf[..., 0], (carry, Account.of(carry), kept))
 
     rows, *noise = jax.tree.map(
         lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), inputs
@@ -157,52 +151,58 @@ def spell_once(
 
 
 def _spelled_block(
-    policy: Policy, record: tuple[str, ...], spelled_as: tuple[int, int], tables: Tables, batch: Batch,
+    policy: Policy, record: tuple[str, ...], spelling: Spelling, tables: Tables, batch: Batch,
     unpack: Any, state: tuple[Any, Array], inputs: Any,
 ) -> tuple[tuple[Any, Array], dict[str, Array]]:  # fmt: skip
     """A block of segments with the step spelled out; the carry in packed vectors."""
+    tables = tables._replace(arms=np.array(spelling.arms, tables.arms.dtype))
     spelled = spelled_step(policy, record, tables, batch, unpack, inputs)
-    dtypes, fixed = _dtypes(batch.carry), to_vectors(batch.runs)
-    segments, together = spelled_as[0], math.prod(spelled_as)
+    fixed = to_vectors(batch.runs)
+    _, of_account, of_seen = spelled.answer
+    dtypes = _dtypes(batch.carry)
+    numbers = len(dtypes), sum(leaf.size for leaf in of_account)
+    edges = [i * spelling.segments // spelling.kernels for i in range(spelling.kernels + 1)]
     (_, reports), ((floats, wholes), *noise) = state, inputs
     waste, width, dtype = len(reports) - 1, reports.shape[-1], reports.dtype
 
-    def segment(carry: list[Array], report: list[Array], shared: list[Array], row: Any) -> Any:
+    def segment(carry: list[Array], account: list[Array], shared: list[Array], row: Any) -> Any:
         slot, *own, e, uniforms = row
         answers = spelled([*chain(*own), *fixed, *carry, *e, *uniforms], shared)
-        carry, regrets, seen = (
-            answers[i:j] for i, j in pairwise((0, len(dtypes), len(dtypes) + 3, None))
-        )
-        report = [
-            jnp.where(slot < waste, new, old) for new, old in zip(regrets, report, strict=True)
-        ]
-        return carry, report, from_vectors(seen, spelled.answer[2], width)
+        carry, new, seen = (answers[i:j] for i, j in pairwise((0, numbers[0], sum(numbers), None)))
+        account = [jnp.where(slot < waste, *pair) for pair in zip(new, account, strict=True)]
+        return carry, account, from_vectors(seen, of_seen, width)
 
     def turn(state: tuple[list[Array], Array], rows: Any) -> tuple[Any, dict[str, Array]]:
         (packed, reports), (slot, slots, rows, noise) = state, rows
         shared = spread_out(spelled.numbers, width)
         vectors = [spread_out(each, width) for each in rows]
         vectors += [to_vectors(each.reshape(-1, width)) for each in noise]
-        sizes = [len(each) // together for each in vectors]
-        report, recorded = [jnp.zeros(width, dtype)] * 3, []
-        for first in range(0, together, segments):  # each a kernel
-            carry = unpack_vectors(packed, dtypes, dtype)
-            for i in range(first, first + segments):
+        sizes = [len(each) // spelling.segments for each in vectors]
+        account, recorded = [jnp.zeros(width, dtype)] * numbers[1], []
+        for first, last in pairwise(edges):  # each a kernel
+            carry = unpack_vectors(packed, dtypes)
+            for i in range(first, last):
                 row = [each[i * n : (i + 1) * n] for each, n in zip(vectors, sizes, strict=True)]
-                carry, report, seen = segment(carry, report, shared, (slots[i], *row))
+                carry, account, seen = segment(carry, account, shared, (slots[i], *row))
                 recorded.append(seen)
-            packed, report = jax.lax.optimization_barrier((pack_vectors(carry, dtype), report))
-        reports = jax.lax.dynamic_update_index_in_dim(reports, jnp.stack(report), slot, 0)
+            packed, account = jax.lax.optimization_barrier((pack_vectors(carry), account))
+        regrets = from_vectors(account, of_account, width).regrets(tables)
+        reports = _reported(reports, regrets, slot)
         return (packed, reports), jax.tree.map(lambda *leaves: jnp.stack(leaves), *recorded)
 
     # One long row for each turn, because XLA multiplies what it has to index in several ways.
     turns = jax.tree.map(
-        lambda leaf: leaf.reshape(BLOCK // together, leaf.size * together // BLOCK),
+        lambda leaf: leaf.reshape(BLOCK // spelling.segments, -1),
         (jax.vmap(lambda *row: unpack(row)[2].slot)(floats, wholes), (floats, wholes), noise),
     )
     slot = turns[0].min(axis=1)  # of a turn's slots all but one are waste
     state, seen = jax.lax.scan(turn, state, (slot, *turns))
     return state, jax.tree.map(lambda leaf: leaf.reshape(BLOCK, *leaf.shape[2:]), seen)
+
+
+def _reported(reports: Array, regrets: Array, slot: Array) -> Array:
+    # Not `.at[].set`, which becomes a scatter and takes as long as the rest of the step.
+    return jax.lax.dynamic_update_index_in_dim(reports, regrets, slot, 0)
 
 
 def _dtypes(tree: Any) -> list[Any]:

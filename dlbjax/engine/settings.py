@@ -24,6 +24,19 @@ class Noise(NamedTuple):
     reward: Array
 
 
+class Spelling(NamedTuple):
+    """How the step is spelled out."""
+
+    segments: (
+        int  # that make a turn of the loop, which may report once; BLOCK is a multiple of them
+    )
+    kernels: int  # into which a turn is cut
+    arms: tuple[tuple[float, ...], ...] = ()  # compiled in, since reading them would take longer
+
+
+MAPPED = Spelling(0, 0)  # not spelled out
+
+
 class Settings(NamedTuple):
     """What `simulate` was asked for, checked."""
 
@@ -37,7 +50,7 @@ class Settings(NamedTuple):
     chunk: int | None
     devices: list[Any] | None
     promotion: Any  # JAX's rule for mixed dtypes in the calling thread, for the workers
-    spelled: tuple[int, int] | None = None  # see `engine.scan.advance`; by default it is chosen
+    spelling: Spelling | None = None  # by default it is chosen
 
 
 def check_settings(

@@ -80,22 +80,50 @@ def from_vectors(vectors: Sequence[jax.Array], of_one: Any, runs: int) -> Any:
     return jax.tree.map(whole, of_one)
 
 
-def pack_vectors(vectors: Sequence[jax.Array], dtype: Any) -> list[jax.Array]:
-    """Floats of a dtype in pairs, as complex numbers: a kernel takes at most some ninety arrays."""
-    floats = [vector for vector in vectors if vector.dtype == dtype]
-    floats += floats[-2:-1] * (len(floats) % 2)  # not the last again, which may never change
-    pairs = [lax.complex(*pair) for pair in zip(floats[::2], floats[1::2], strict=True)]
-    return pairs + [vector for vector in vectors if vector.dtype != dtype]
+def pack_vectors(vectors: Sequence[jax.Array]) -> list[jax.Array]:
+    """Vectors side by side in complex numbers of 16 bytes, so that a kernel has few of them to write.
+
+    XLA first makes a kernel of each array that a loop carries, with all that it depends on, and then
+    merges those; the fewer there are, the more segments fit into one.
+    """
+    with jax.enable_x64(True):
+        bits = [_as_bits(vector) for vector in vectors]
+        wide = [each for each in bits if each.dtype == jnp.uint64]
+        narrow = [each.astype(jnp.uint64) for each in bits if each.dtype != jnp.uint64]
+        halves = wide + [low | high << jnp.uint64(32) for low, high in _pairs(narrow)]
+        parts = [lax.bitcast_convert_type(half, jnp.float64) for half in halves]
+        return [lax.complex(*pair) for pair in _pairs(parts)]
 
 
-def unpack_vectors(
-    packed: Sequence[jax.Array], dtypes: Sequence[Any], dtype: Any
-) -> list[jax.Array]:
+def unpack_vectors(packed: Sequence[jax.Array], dtypes: Sequence[Any]) -> list[jax.Array]:
     """The reverse of `pack_vectors`."""
-    pairs = (sum(each == dtype for each in dtypes) + 1) // 2
-    floats = iter([part for pair in packed[:pairs] for part in (lax.real(pair), lax.imag(pair))])
-    others = iter(packed[pairs:])
-    return [next(floats if each == dtype else others) for each in dtypes]
+    with jax.enable_x64(True):
+        parts = [part for pair in packed for part in (lax.real(pair), lax.imag(pair))]
+        halves = iter([lax.bitcast_convert_type(part, jnp.uint64) for part in parts])
+        sizes = [jnp.dtype(dtype).itemsize for dtype in dtypes]
+        wide = iter([next(halves) for size in sizes if size == 8])
+        words = ((half, half >> jnp.uint64(32)) for half in halves)
+        narrow = (word.astype(jnp.uint32) for pair in words for word in pair)
+        return [
+            _from_bits(next(wide if size == 8 else narrow), dtype)
+            for size, dtype in zip(sizes, dtypes, strict=True)
+        ]
+
+
+def _as_bits(vector: jax.Array) -> jax.Array:
+    if vector.dtype == jnp.bool_:
+        return vector.astype(jnp.uint32)
+    return lax.bitcast_convert_type(vector, jnp.dtype(f"uint{8 * vector.dtype.itemsize}"))
+
+
+def _from_bits(bits: jax.Array, dtype: Any) -> jax.Array:
+    return bits.astype(dtype) if dtype == jnp.bool_ else lax.bitcast_convert_type(bits, dtype)
+
+
+def _pairs(vectors: list[jax.Array]) -> list[tuple[jax.Array, jax.Array]]:
+    # Filled up not with the last again, which may never change.
+    vectors = vectors + vectors[:1] * (len(vectors) % 2)
+    return list(zip(vectors[::2], vectors[1::2], strict=True))
 
 
 def spread_out(numbers: jax.Array, runs: int) -> list[jax.Array]:
@@ -179,6 +207,7 @@ class _Speller:
         self.operations = 0
         self.on_arrays: set[str] = set()
         self.spread: dict[int, tuple[Any, Vectors]] = {}  # of shared values, by their id
+        self.constants: dict[Any, jax.Array] = {}
 
     def evaluate(self, closed: Any, given: Sequence[Any]) -> list[Any]:
         """The outputs of a program."""
@@ -247,13 +276,20 @@ class _Speller:
             whole, places = self.origin(value)
             keys = [(id(whole), int(i)) for i in places.reshape(-1)]
             if not is_traced(value):
-                flat = [jnp.full(self.runs, x) for x in np.asarray(value).reshape(-1)]
+                flat = [self.constant(x) for x in np.asarray(value).reshape(-1)]
             elif keys and keys[0] in self.entries:
                 flat = [self.shared[self.entries[key]] for key in keys]
             else:
                 flat = spread_out(value.reshape(-1), self.runs)
             self.spread[id(value)] = value, _array(np.shape(value), flat)
         return self.spread[id(value)][1]
+
+    def constant(self, number: Any) -> jax.Array:
+        """A known number as a vector, the same one each time."""
+        key = number.dtype, number.tobytes()
+        if key not in self.constants:
+            self.constants[key] = jnp.full(self.runs, number)
+        return self.constants[key]
 
     def emit(self, operation: Callable[..., Any], *vectors: Any) -> Any:
         """An operation on vectors, counted."""

@@ -109,11 +109,11 @@ def start(policy: Policy, tables: Tables, runs: Runs, keys: Array) -> Carry:
 def step(
     policy: Policy, tables: Tables, maps: Maps, gains: Gains, now: Moment, runs: Runs,
     carry: Carry, E: Array, uniforms: Array, over: Any = over_runs,
-) -> tuple[Carry, jax.Array, dict[str, Any]]:  # fmt: skip
-    """All runs through one segment: their carry, their regrets, and what may be recorded.
+) -> tuple[Carry, dict[str, Any]]:  # fmt: skip
+    """All runs through one segment: their carry, and what may be recorded.
 
     E is (m, runs) normals, `uniforms` (policy.uniforms, runs); `over` maps a function of one run, as
-    `over_runs` does. The regrets after the segment, (3, runs), are realised, expected and offline.
+    `over_runs` does.
     """
     Z, W = carry.shadow, carry.disturbance
     chex.assert_shape([Z, W], (len(tables.x1), len(runs.configuration)))
@@ -148,21 +148,34 @@ def step(
 
     # An index that is no arm's makes the regret NaN, which is rejected in the end.
     gap = jnp.where((action >= 0) & (action < len(tables.gaps)), tables.gaps[action], jnp.nan)
-    offline = carry.offline.add(gap * now.length.astype(gap.dtype))
-    noise = carry.noise.add(noise_sum)
-    shadow = matmul(maps.power, Z) + matmul(maps.response, U)
-    expected = offline.value + row(tables.transient, shadow - tables.x1[:, None])
     after = Carry(
         policy=jax.tree.map(lambda new, old: jnp.where(now.ends, new, old), learned, carry.policy),
         action=action,
-        shadow=shadow,
+        shadow=matmul(maps.power, Z) + matmul(maps.response, U),
         disturbance=matmul(maps.power, W) + matmul(gains.K, E),
-        offline=offline,
-        noise=noise,
+        offline=carry.offline.add(gap * now.length.astype(gap.dtype)),
+        noise=carry.noise.add(noise_sum),
         total=total,
     )
-    regrets = jnp.stack([expected - noise.value, expected, offline.value])
-    return after, regrets, {"actions": action, "rewards": last, "states": Z + W}
+    return after, {"actions": action, "rewards": last, "states": Z + W}
+
+
+class Account(NamedTuple):
+    """What of a carry the regrets depend on."""
+
+    shadow: Array  # (n, runs)
+    offline: Array  # (runs,)
+    noise: Array  # (runs,)
+
+    @classmethod
+    def of(cls, carry: Carry) -> "Account":
+        """That part of a carry."""
+        return cls(carry.shadow, carry.offline.value, carry.noise.value)
+
+    def regrets(self, tables: Tables) -> jax.Array:
+        """Realised, expected and offline regret, (3, runs)."""
+        expected = self.offline + row(tables.transient, self.shadow - tables.x1[:, None])
+        return jnp.stack([expected - self.noise, expected, self.offline])
 
 
 def alone(function: Callable[[Any, Any], Any], own: Any, shared: Any) -> Any:
