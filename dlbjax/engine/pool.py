@@ -37,6 +37,9 @@ _USUAL, _WIDEST = 32, 128
 _MULTIPLE = {np.dtype(np.float64): 8, np.dtype(np.float32): 32}
 _MANY = 64  # numbers that all arms have together, beyond which half as many runs fit
 _TOO_MANY = 4096  # beyond which that library rounds by the width, and the first fills the cache
+_ROUNDED_ALIKE = (
+    4096  # weights of arms times runs, beyond which XLA's loop over them rounds in another way
+)
 _WORTH_COMPILING = 2**21  # steps times runs of a job
 
 _log = logging.getLogger("dlbjax")
@@ -115,6 +118,10 @@ def choose_width(device: Any, runs: int, group: Group, dtype: np.dtype) -> int:
     if runs * group.size < _WORTH_COMPILING or numbers > _TOO_MANY:
         return _USUAL
     widest = _WIDEST // (1 if numbers <= _MANY else 2)
+    if group.policies[0].uniforms:  # which weighs every arm, and adds up the weights
+        widest = max(
+            min(widest, _ROUNDED_ALIKE // len(group.tables.arms)) // _USUAL * _USUAL, _USUAL
+        )
     each = -(-runs // -(-runs // widest))  # of the batches that are needed, about equally many
     return -(-each // _MULTIPLE[dtype]) * _MULTIPLE[dtype]
 
