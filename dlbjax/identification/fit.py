@@ -47,6 +47,8 @@ _EXACT = 1e-6  # unless their share of the rewards' variance is below this
 _LONG = 0.2  # share of the longest episode within which effects should have faded
 _FADED = 20  # by this factor
 
+_MOST_AHEAD = 10**6  # rounds, of which a table is made
+
 
 class Controls(NamedTuple):
     """Effects of the columns that nobody chooses.
@@ -84,7 +86,7 @@ class Controls(NamedTuple):
           controls: (rounds, q') values of the columns that `identify` was given as controls; what is not
             given, and the shares of groups, stay at their means.
         """
-        rounds = whole_number("rounds", rounds, at_least=0)
+        rounds = whole_number("rounds", rounds, at_least=0, at_most=_MOST_AHEAD)
         k = len(self.calendar.names)
         columns = np.tile(self.means, (rounds, 1))
         columns[:, :k] = self.calendar.columns(self.next_round + np.arange(rounds))

@@ -173,6 +173,10 @@ def test_the_prior_of_a_fit_knows_the_controls_of_the_coming_rounds():
     np.testing.assert_array_equal(prior.covariance, spread)
     np.testing.assert_array_equal(fit.h_covariance, np.diag([2.0, 3.0]))
     np.testing.assert_allclose(prior.controls, np.c_[trend, nothing, nothing])
+    with pytest.raises(
+        ValueError, match="rounds must be a whole number from 0 to 1000000; got 1000000000"
+    ):
+        fit.prior(10**9)
     price, holiday = np.array([1.0, 1.5, 1.0]), np.array([0.0, 0.0, 1.0])
     np.testing.assert_allclose(fit.prior(3, price).controls, np.c_[trend, price - 1, nothing])
     both = np.c_[trend, price - 1, holiday - 0.1]
