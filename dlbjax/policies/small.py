@@ -180,8 +180,9 @@ def _inverse_by_rows(matrix: Array) -> Array:
     for k in range(matrix.shape[0]):
         here = one_hot(jnp.asarray(k), matrix.shape[0])
         pivot = 1 / matrix[k, k]
-        column = jnp.where(here, -1, matrix[:, k])
-        matrix = jnp.where(here[:, None] | here[None], 0, matrix) - outer(column, column * pivot)
+        # The root of the pivot in both factors keeps it symmetric, and no square can overflow.
+        column = jnp.where(here, -1, matrix[:, k]) * jnp.sqrt(pivot)
+        matrix = jnp.where(here[:, None] | here[None], 0, matrix) - outer(column, column)
     return -matrix
 
 
