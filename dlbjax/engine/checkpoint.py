@@ -18,7 +18,7 @@ import numpy as np
 from dlbjax.common.archive import read_archive, write_archive
 from dlbjax.common.files import remove_leftovers
 from dlbjax.engine.identity import check_identity
-from dlbjax.engine.plan import BLOCK, Group
+from dlbjax.engine.plan import Group
 from dlbjax.engine.run import Progress, Snapshot
 
 _SHARE = 0.01  # of a worker's time that may go into writing
@@ -93,10 +93,10 @@ class Checkpoint:
                     f"the runs of piece {i} are no numbers, or belong to another one, too"
                 )
             seen[number][mine] = True
-            last = groups[number].size
-            if segments != last and (segments % BLOCK or not 0 < segments < last):
+            if piece["rounds"] != groups[number].completed(segments):
                 raise ValueError(
-                    f"piece {i} stands at segment {segments}, which is not between blocks"
+                    f"piece {i} stands at segment {segments} and round {piece['rounds']}, which do not "
+                    "belong together"
                 )
             prefix = f"{i}/recorded/"
             progress = Progress(

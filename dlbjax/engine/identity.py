@@ -124,7 +124,7 @@ def _moments(group: Group) -> list[np.ndarray]:
 def _program(group: Group, settings: Settings) -> str:
     """The program of a pass, for a few runs."""
     rows = report_rows(settings)
-    steps = group.steps(0, 1, waste=rows - 1)
+    steps, _ = group.steps(0, 1, waste=rows - 1)
     with tracing_as(settings):
         runs = make_runs(group, settings, np.zeros(8, int))
         inputs = (*cast_tree((group.tables, steps), settings.dtype), *runs)

@@ -1,7 +1,6 @@
 """The plan of a call: policies that can advance together, and their tables, made on the host."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -33,6 +32,7 @@ class Steps(NamedTuple):
     map: np.ndarray  # row of the maps
     gain: np.ndarray  # row of the gains
     moment: Moment
+    number: np.ndarray | None = None  # of the segment, −1 where a place is left empty
     given: Array | None = None  # (blocks, BLOCK, m, runs) noise to replay
 
 
@@ -58,8 +58,20 @@ class Group(NamedTuple):
         """How many segments there are, the steps of the scan."""
         return int(self.segments.repeats.sum())
 
-    def steps(self, first: int, blocks: int, waste: int) -> Steps:
-        """Segments first..first+blocks·BLOCK−1; those that report nothing write the row `waste`."""
+    def completed(self, segments: int) -> int:
+        """Rounds of the first so many segments; −1 where there are not so many."""
+        if not 0 <= segments <= self.size:
+            return -1
+        repeats = self.segments.repeats
+        length = np.minimum(self.segments.length, 1) if self.single_rounds else self.segments.length
+        return int(np.sum(length * np.clip(segments - np.cumsum(repeats) + repeats, 0, repeats)))
+
+    def steps(self, first: int, blocks: int, waste: int, together: int = 1) -> tuple[Steps, int]:
+        """Segments from `first` on, as many as fit into some blocks, and how many those are.
+
+        Those that report nothing write the row `waste`. Where several are taken together, one that reports
+        is the last of its turn: the places after it are left empty.
+        """
         numbers = np.arange(first, min(first + blocks * BLOCK, self.size))
         if self.single_rounds:
             segments = expand_rounds(self.segments, numbers)
@@ -67,9 +79,16 @@ class Group(NamedTuple):
         else:
             segments, run, place = expand(self.segments, numbers)
             noise = self.law.row(run, place)
+        places = _places(segments.slot >= 0, together)
+        places = places[: np.searchsorted(places, blocks * BLOCK)]
+        segments = Segments(*(column[: len(places)] for column in segments))
         epoch = Epoch(segments.epoch, segments.epoch_start, segments.epoch_length)
         plan = plan_epochs(self.policies, self.schedules, epoch)
-        shaped = partial(_blocks, blocks)
+
+        def shaped(column: np.ndarray, fill: Any) -> np.ndarray:
+            whole = np.full((blocks * BLOCK, *column.shape[1:]), fill, column.dtype)
+            whole[places] = column[: len(places)]
+            return whole.reshape(blocks, BLOCK, *column.shape[1:])
 
         def counted(column: np.ndarray, fill: int) -> np.ndarray:
             return shaped(column.astype(np.int32), fill)
@@ -84,18 +103,25 @@ class Group(NamedTuple):
             epoch_length=counted(segments.epoch_length, 1),
             plan=jax.tree.map(lambda leaf: shaped(np.asarray(leaf), 0), plan),
         )
-        return Steps(
+        steps = Steps(
             map=counted(np.searchsorted(self.lengths, segments.length), 0),
             gain=counted(
                 noise, len(self.law.g)
             ),  # past the last row: the padding of the tables, zero
             moment=moment,
+            number=counted(numbers, -1) if together > 1 else None,
         )
+        return steps, len(places)
 
 
-def _blocks(blocks: int, column: np.ndarray, fill: Any) -> np.ndarray:
-    padding = np.full((blocks * BLOCK - len(column), *column.shape[1:]), fill, column.dtype)
-    return np.concatenate([column, padding]).reshape(blocks, BLOCK, *column.shape[1:])
+def _places(reports: np.ndarray, together: int) -> np.ndarray:
+    """Where segments go, so that after one that reports the next goes to a multiple of `together`."""
+    lasts = np.flatnonzero(reports)
+    runs = np.diff(lasts, prepend=-1)  # segments up to a report
+    empty = np.cumsum(-runs % together)
+    return (
+        np.arange(len(reports)) + np.r_[0, empty][np.searchsorted(lasts, np.arange(len(reports)))]
+    )
 
 
 def as_grid(policy: Any) -> PolicyGrid:

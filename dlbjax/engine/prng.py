@@ -32,7 +32,7 @@ def normals(key: Array, first: Array, count: int, width: int, dtype: np.dtype) -
 
     Args:
       key: (2, runs) uint32, one key per run.
-      first: number of the first.
+      first: number of the first, or of each.
       count: how many.
       width: normals for each number.
       dtype: float64 (up to 8.3 standard deviations) or float32 (up to 6.3).
@@ -69,7 +69,10 @@ def threefry(key: tuple[Array, Array], counter: tuple[Array, Array]) -> tuple[Ar
 
 def _bits(key: Array, first: Array, count: int, width: int) -> tuple[Array, Array]:
     shape = (count, width, key.shape[1])
-    number = first.astype(jnp.uint32) + jax.lax.broadcasted_iota(jnp.uint32, shape, 0)
+    if first.ndim:
+        number = jnp.broadcast_to(first.astype(jnp.uint32)[:, None, None], shape)
+    else:
+        number = first.astype(jnp.uint32) + jax.lax.broadcasted_iota(jnp.uint32, shape, 0)
     place = jax.lax.broadcasted_iota(jnp.uint32, shape, 1)
     words = jnp.broadcast_to(key[:, None, None, :], (2, *shape))
     return threefry((words[0], words[1]), (number, place))

@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from dlbjax.common.arrays import Array
-from dlbjax.engine.plan import BLOCK, Group, Steps
+from dlbjax.engine.plan import Group, Steps
 from dlbjax.engine.programs import compiled
-from dlbjax.engine.scan import Batch, advance, begin, spell_once
+from dlbjax.engine.scan import Batch, advance, begin, spell
 from dlbjax.engine.settings import MAPPED, Noise, Settings, Spelling
 from dlbjax.engine.spelled import TooLongError
 from dlbjax.engine.step import Runs
@@ -25,14 +25,13 @@ from dlbjax.policies.base import Policy
 
 _REPORTS = 320  # reports come in multiples of this; by default there are at most 301
 _STRETCH = 16  # blocks in a call of the compiled program
-# Operations of a step spelled out: beyond the first number XLA takes minutes, and a run no longer fits
-# into registers. The second is what a kernel holds: of more operations XLA makes several, since it counts
-# what several outputs of a kernel share once for each.
-_MOST_OPERATIONS = 3000
-_OPERATIONS_OF_A_KERNEL = 3300
+# Operations of a step spelled out, at most; and of segments of which XLA makes one kernel. It would make one
+# of more in versions before 0.12, but compiling them takes minutes.
+_MOST_OPERATIONS = {np.dtype(np.float32): 5500, np.dtype(np.float64): 1500}
+_OPERATIONS_OF_A_KERNEL = {np.dtype(np.float32): 2300, np.dtype(np.float64): 1450}
 _MOST_SEGMENTS = 4  # in a kernel
 _KERNELS = (
-    4  # in a turn of the loop, which has three more: for its counter, its inputs and a report
+    2  # in a turn of the loop, which has two or three more: for its counter, a report, its inputs
 )
 
 
@@ -116,15 +115,14 @@ def drive(
     done, segments = (0, 0) if progress is None else (progress.rounds, progress.segments)
     recorded = {name: [] if progress is None else [progress.recorded[name]] for name in record}
     begun = False
-    blocks = settings.chunk or _STRETCH
-    for first in range(segments, group.size, blocks * BLOCK):
-        steps = group.steps(first, blocks, waste=report_rows(settings) - 1)
-        rounds = steps.moment.length.reshape(-1)[: group.size - first]
-        now = _fitting(spelling, steps, waste=report_rows(settings) - 1)
+    blocks, waste = settings.chunk or _STRETCH, report_rows(settings) - 1
+    while segments < group.size:
+        steps, count = group.steps(segments, blocks, waste, spelling.turn)
+        rounds = steps.moment.length.reshape(-1)
         if begun:
-            yield _arrived(Snapshot(numbers, first, done, batches, recorded), policy, seeds)
+            yield _arrived(Snapshot(numbers, segments, done, batches, recorded), policy, seeds)
         with tracing_as(settings), jax.default_device(device):
-            begin_at, end = (np.array(i, np.int32) for i in (first, first + len(rounds)))
+            begin_at, end = (np.array(i, np.int32) for i in (segments, segments + count))
             seen = []
             for i, batch in enumerate(batches):
                 these = steps
@@ -134,15 +132,15 @@ def drive(
                 these = cast_tree(these, settings.dtype)
                 with _compiling:  # returns as soon as the work is handed over
                     batches[i], each = _advance(
-                        policy, record, now, tables, batch, these, begin_at, end
+                        policy, record, spelling, tables, batch, these, begin_at, end
                     )
                 seen.append(each)
         for name, kept in recorded.items():
             whole = np.concatenate([np.asarray(each[name]) for each in seen], axis=-1)
-            flat = whole.reshape(-1, *whole.shape[2:])[: len(rounds), ..., : len(numbers)]
+            flat = whole.reshape(-1, *whole.shape[2:])[..., : len(numbers)]
             kept.append(np.repeat(flat, rounds, axis=0))
-        begun, done = True, done + int(rounds.sum())
-    yield _arrived(Snapshot(numbers, group.size, done, batches, recorded), policy, seeds)
+        begun, done, segments = True, done + int(rounds.sum()), segments + count
+    yield _arrived(Snapshot(numbers, segments, done, batches, recorded), policy, seeds)
 
 
 def choose_spelling(group: Group, settings: Settings, device: Any) -> tuple[Spelling, str | None]:
@@ -158,35 +156,37 @@ def choose_spelling(group: Group, settings: Settings, device: Any) -> tuple[Spel
     if device.platform != "gpu":
         return MAPPED, None
     with tracing_as(settings):
-        steps = group.steps(0, 1, waste=report_rows(settings) - 1)
-        one = (group.tables, jax.tree.map(lambda leaf: leaf[0], steps))
+        steps, _ = group.steps(0, 1, waste=report_rows(settings) - 1)
+        one = (group.tables, steps)
         runs, keys = make_runs(group, settings, np.zeros(2, int))
         spelling, note = _chosen(
-            traced_part(group.policies[0]), every_round(settings), settings.promotion,
-            *_shapes((*cast_tree(one, settings.dtype), runs, keys)),
+            traced_part(group.policies[0]), every_round(settings), arms, settings.dtype,
+            settings.promotion, *_shapes((*cast_tree(one, settings.dtype), runs, keys)),
         )  # fmt: skip
-    return (spelling if spelling == MAPPED else spelling._replace(arms=arms)), note
+    return spelling, note
 
 
 @lru_cache(maxsize=256)
 def _chosen(
-    policy: Policy, record: tuple[str, ...], promotion: Any, structure: Any, shapes: tuple[Any, ...]
-) -> tuple[Spelling, str]:
-    found = []
+    policy: Policy, record: tuple[str, ...], arms: Any, dtype: np.dtype, promotion: Any,
+    structure: Any, shapes: tuple[Any, ...],
+) -> tuple[Spelling, str]:  # fmt: skip
+    found, most = [], _MOST_OPERATIONS[dtype]
 
-    def spell(tables: Any, steps: Any, runs: Any, keys: Any) -> None:
+    def look(tables: Any, steps: Any, runs: Any, keys: Any) -> None:
         batch = begin(policy, 2, tables, runs, keys)
-        found.append(spell_once(policy, record, tables, batch, steps, _MOST_OPERATIONS))
+        tables = tables._replace(arms=np.array(arms, tables.arms.dtype))
+        found.append(spell(policy, record, tables, batch, steps, most)[1])
 
     try:
-        jax.eval_shape(spell, *jax.tree.unflatten(structure, shapes))
+        jax.eval_shape(look, *jax.tree.unflatten(structure, shapes))
     except TooLongError:
-        return MAPPED, f"mapped: spelled out it takes more than {_MOST_OPERATIONS} operations"
+        return MAPPED, f"mapped: spelled out it takes more than {most} operations"
     operations, on_arrays = found[0].operations, sorted(found[0].on_arrays)
-    fitting = max(1, min(_OPERATIONS_OF_A_KERNEL // operations, _MOST_SEGMENTS))
-    together = 1 << (fitting.bit_length() - 1)  # which BLOCK is a multiple of
-    note = f"spelled out: {operations} operations, {together} segments in a kernel"
-    return Spelling(together * _KERNELS, _KERNELS), note + (
+    fitting = min(_OPERATIONS_OF_A_KERNEL[dtype] // operations, _MOST_SEGMENTS)
+    segments = 1 << max(fitting.bit_length() - 1, 0)  # which BLOCK is a multiple of
+    note = f"spelled out: {operations} operations, {segments} segments in a kernel"
+    return Spelling(segments, _KERNELS if fitting else 1, arms), note + (
         f"; on arrays: {', '.join(on_arrays)}" if on_arrays else ""
     )
 
@@ -194,14 +194,6 @@ def _chosen(
 def _shapes(tree: Any) -> tuple[Any, tuple[jax.ShapeDtypeStruct, ...]]:
     leaves, structure = jax.tree.flatten(tree)
     return structure, tuple(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves)
-
-
-def _fitting(spelling: Spelling, steps: Steps, waste: int) -> Spelling:
-    """What was asked for, or segment by segment where several of a turn would report."""
-    if spelling == MAPPED:
-        return MAPPED
-    reports = (steps.moment.slot < waste).reshape(-1, spelling.segments).sum(axis=1)
-    return spelling if reports.max() <= 1 else spelling._replace(segments=1, kernels=1)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ axis a step takes two to four times as long. That is how CPUs do it; for GPUs th
 """
 
 import math
-from itertools import chain, pairwise
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -17,15 +17,17 @@ from jax import Array
 from dlbjax.engine import prng
 from dlbjax.engine.plan import BLOCK, Steps
 from dlbjax.engine.settings import MAPPED, Spelling
-from dlbjax.engine.spelled import (
-    Spelled,
+from dlbjax.engine.spelled import Spelled
+from dlbjax.engine.step import Carry, Runs, Tables, alone, regrets, start, step
+from dlbjax.engine.vectors import (
+    Kept,
     from_vectors,
+    kept_numbers,
     pack_vectors,
     spread_out,
     to_vectors,
     unpack_vectors,
 )
-from dlbjax.engine.step import Account, Carry, Runs, Tables, alone, start, step
 from dlbjax.policies.base import Policy
 
 
@@ -52,15 +54,19 @@ def advance(
 
     Unless `spelling` is MAPPED the step is spelled out.
     """
-    m, dtype = tables.gains.g.shape[1], tables.gaps.dtype
+    m, dtype, width = tables.gains.g.shape[1], tables.gaps.dtype, len(batch.keys)
     noise_key, policy_key = (jax.random.key_data(stream(batch.keys, i)).T for i in (0, 1))
 
-    def block(before: tuple[Any, Array], steps: Steps) -> tuple[tuple[Any, Array], Any]:
-        state, number = before
+    def drawn(number: Any, steps: Steps) -> tuple[Any, Array]:
+        number = number if steps.number is None else steps.number
         noise = steps.given
         if noise is None:
             noise = prng.normals(noise_key, number, BLOCK, m, dtype)
-        uniforms = prng.uniforms(policy_key, number, BLOCK, policy.uniforms, dtype)
+        return noise, prng.uniforms(policy_key, number, BLOCK, policy.uniforms, dtype)
+
+    def block(before: tuple[Any, Array], steps: Steps) -> tuple[tuple[Any, Array], Any]:
+        state, number = before
+        noise, uniforms = drawn(number, steps)
         rows, unpack = _rows(tables, steps)
 
         def segment(state: tuple[Carry, Array], inputs: Any) -> tuple[Any, dict[str, Array]]:
@@ -68,20 +74,13 @@ def advance(
             rows, e, uniforms = inputs
             maps, gains, now = unpack(rows)
             carry, seen = step(policy, tables, maps, gains, now, batch.runs, carry, e, uniforms)
-            reports = _reported(reports, Account.of(carry).regrets(tables), now.slot)
+            reports = _reported(reports, regrets(tables, carry), now.slot)
             return (carry, reports), {name: seen[name] for name in record}
 
-        inputs = (rows, noise, uniforms)
-        if spelling == MAPPED:
-            state, seen = jax.lax.scan(segment, state, inputs)
-        else:
-            state, seen = _spelled_block(
-                policy, record, spelling, tables, batch, unpack, state, inputs
-            )
+        state, seen = jax.lax.scan(segment, state, (rows, noise, uniforms))
         return (state, number + BLOCK), seen
 
     def skip(before: tuple[Any, Array], steps: Steps) -> tuple[tuple[Any, Array], Any]:
-        width = len(batch.keys)
         seen = {
             "actions": jnp.zeros((BLOCK, width), jnp.int32),
             "rewards": jnp.zeros((BLOCK, width), dtype),
@@ -90,124 +89,132 @@ def advance(
         return before, {name: seen[name] for name in record}
 
     def unless_over(before: tuple[Any, Array], steps: Steps) -> tuple[tuple[Any, Array], Any]:
-        if (
-            spelling != MAPPED
-        ):  # a branch copies the reports, and blocks beyond the end change nothing
-            return block(before, steps)
         return jax.lax.cond(before[1] < end, block, skip, before, steps)
 
-    carry: Any = batch.carry if spelling == MAPPED else pack_vectors(to_vectors(batch.carry))
-    state = (carry, batch.reports)
-    ((carry, reports), _), seen = jax.lax.scan(unless_over, (state, first), steps)
-    if spelling != MAPPED:
-        of_one = jax.tree.map(lambda leaf: leaf[..., 0], batch.carry)
-        vectors = unpack_vectors(carry, _dtypes(batch.carry))
-        carry = from_vectors(vectors, of_one, len(batch.keys))
-    return batch._replace(carry=carry, reports=reports), seen
+    if spelling == MAPPED:
+        state = (batch.carry, batch.reports)
+        ((carry, reports), _), seen = jax.lax.scan(unless_over, (state, first), steps)
+        return batch._replace(carry=carry, reports=reports), seen
+
+    tables = tables._replace(arms=np.array(spelling.arms, tables.arms.dtype))
+    kept, spelled = spell(policy, record, tables, batch, steps)
+    begun = to_vectors(batch.carry)
+    whole = _Whole(kept, begun, jax.tree.map(lambda leaf: leaf[..., 0], batch.carry))
+
+    def turns(before: tuple[Any, Array], steps: Steps) -> tuple[tuple[Any, Array], Any]:
+        state, number = before
+        inputs = _by_turns((_rows(tables, steps)[0], drawn(number, steps)), spelling.turn)
+        # Of the slots of a turn all but one are waste.
+        slot = steps.moment.slot.reshape(-1, spelling.turn).min(axis=1)
+        turn = partial(_turn, spelling, tables, spelled, whole, to_vectors(batch.runs))
+        state, seen = jax.lax.scan(turn, state, (slot, *inputs))
+        seen = jax.tree.map(lambda leaf: leaf.reshape(BLOCK, *leaf.shape[2:]), seen)
+        return (state, number + BLOCK), seen
+
+    # Not `unless_over`: a branch copies the reports, and blocks beyond the end change nothing.
+    before = ((pack_vectors(kept.of(begun)), batch.reports), first)
+    ((packed, reports), _), seen = jax.lax.scan(turns, before, steps)
+    return batch._replace(carry=whole.carry(whole.vectors(packed)), reports=reports), seen
 
 
-def spelled_step(
-    policy: Policy, record: tuple[str, ...], tables: Tables, batch: Batch, unpack: Any, inputs: Any
-) -> Spelled:
-    """The step of one run: from a row of `inputs`, what the run is and its carry, to its new carry,
-    what of it the regrets depend on, and what is recorded.
-    """  # fmt: skip
+class _Whole(NamedTuple):
+    """How the carry is put together of what is kept of it."""
 
-    def one(own: Any, tables: Tables) -> Any:
-        rows, *columns = own
-        maps, gains, now = unpack(rows)
-        of_run = jax.tree.map(lambda leaf: leaf[..., None], columns)
-        runs, carry, e, uniforms = of_run
-        carry, seen = step(policy, tables, maps, gains, now, runs, carry, e, uniforms, over=alone)
-        kept = {name: seen[name] for name in record}
-        return jax.tree.map(lambda leaf: leaf[..., 0], (carry, Account.of(carry), kept))
+    kept: Kept
+    begun: list[Array]  # its numbers in the beginning, some of which never change
+    of_one: Any
 
-    rows, *noise = jax.tree.map(
-        lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), inputs
-    )
-    of_all = (batch.runs, batch.carry, *noise)
-    of_one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[:-1], leaf.dtype), of_all)
-    return Spelled(one, (rows, *of_one), tables)
+    def vectors(self, packed: list[Array]) -> list[Array]:
+        """All its numbers."""
+        dtypes = [vector.dtype for vector in self.kept.of(self.begun)]
+        return self.kept.all(unpack_vectors(packed, dtypes), self.begun)
+
+    def carry(self, vectors: list[Array]) -> Carry:
+        """The carry itself."""
+        return from_vectors(vectors, self.of_one, len(vectors[0]))
 
 
-def spell_once(
-    policy: Policy, record: tuple[str, ...], tables: Tables, batch: Batch, steps: Steps, most: int
-) -> Spelled:
-    """The step spelled out for a single segment of a block, to see what it takes.
+def _by_turns(inputs: Any, segments: int) -> Any:
+    # One long row for each turn, because XLA multiplies what it has to index in several ways.
+    return jax.tree.map(lambda leaf: leaf.reshape(BLOCK // segments, -1), inputs)
+
+
+def _turn(
+    spelling: Spelling, tables: Tables, spelled: Spelled, whole: _Whole, fixed: list[Array],
+    state: tuple[list[Array], Array], inputs: Any,
+) -> tuple[tuple[list[Array], Array], dict[str, Array]]:  # fmt: skip
+    """Some kernels of several segments each, and what they report in the end."""
+    (packed, reports), (slot, rows, noise) = state, inputs
+    width, numbers = reports.shape[-1], len(whole.begun)
+    shared = spread_out(spelled.numbers, width)
+    vectors = [spread_out(each, width) for each in rows]
+    vectors += [to_vectors(each.reshape(-1, width)) for each in noise]
+    sizes = [len(each) // spelling.turn for each in vectors]
+    carry, recorded = whole.vectors(packed), []
+    for i in range(spelling.turn):
+        floats, wholes, e, uniforms = (
+            each[i * n : (i + 1) * n] for each, n in zip(vectors, sizes, strict=True)
+        )
+        answers = spelled([*floats, *wholes, *fixed, *carry, *e, *uniforms], shared)
+        carry, seen = answers[:numbers], answers[numbers:]
+        recorded.append(from_vectors(seen, spelled.answer[1], width))
+        if (i + 1) % spelling.segments == 0:  # a kernel ends, and what follows reads what it wrote
+            packed = jax.lax.optimization_barrier(pack_vectors(whole.kept.of(carry)))
+            carry = whole.vectors(packed)
+    reports = _reported(reports, regrets(tables, whole.carry(carry)), slot)
+    return (packed, reports), jax.tree.map(lambda *leaves: jnp.stack(leaves), *recorded)
+
+
+def spell(
+    policy: Policy, record: tuple[str, ...], tables: Tables, batch: Batch, steps: Steps,
+    most: int | None = None,
+) -> tuple[Kept, Spelled]:  # fmt: skip
+    """The step of one run spelled out, and what of its carry is kept.
+
+    The step goes from a row of `_rows`, what the run is, its carry and its noise to its new carry and what is
+    recorded.
 
     Raises:
       TooLongError: if it takes more than `most` operations.
     """
-    rows, unpack = _rows(tables, steps)
-    width, m = len(batch.keys), tables.gains.g.shape[1]
-    drawn = [jnp.zeros((BLOCK, count, width), tables.gaps.dtype) for count in (m, policy.uniforms)]
-    inputs = (rows, *drawn)
-    spelled = spelled_step(policy, record, tables, batch, unpack, inputs)
-    vectors = [vector for each in rows for vector in spread_out(each[0], width)]
-    spelled(
-        vectors + to_vectors((batch.runs, batch.carry, *(each[0] for each in drawn))), most=most
-    )
-    return spelled
+    dtype, width, m = tables.gaps.dtype, len(batch.keys), tables.gains.g.shape[1]
+    rows, unpack = _rows(tables, jax.tree.map(lambda leaf: leaf[0], steps))
+    noise = [jnp.zeros((count, width), dtype) for count in (m, policy.uniforms)]
+
+    def one_step(own: Any, tables: Tables) -> Any:
+        rows, *columns = own
+        maps, gains, now = unpack(rows)
+        runs, carry, e, uniforms = jax.tree.map(lambda leaf: leaf[..., None], columns)
+        carry, seen = step(policy, tables, maps, gains, now, runs, carry, e, uniforms, alone)
+        return jax.tree.map(
+            lambda leaf: leaf[..., 0], (carry, {name: seen[name] for name in record})
+        )
+
+    def beginning(own: Any, tables: Tables) -> Any:
+        runs, keys = jax.tree.map(lambda leaf: leaf[..., None], own)
+        return jax.tree.map(lambda leaf: leaf[..., 0], start(policy, tables, runs, keys, alone))
+
+    row = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), rows)
+    spelled = Spelled(one_step, (row, *_of_one((batch.runs, batch.carry, *noise))), tables)
+    before = [vector for each in rows for vector in spread_out(each[0], width)]
+    before += to_vectors(batch.runs)
+    numbers = sum(leaf.size for leaf in jax.tree.leaves(spelled.answer[0]))
+
+    def after(carry: list[Any]) -> list[Any]:
+        return spelled([*before, *carry, *to_vectors(noise)], most=most)[:numbers]
+
+    own = (batch.runs, batch.keys)
+    return kept_numbers(Spelled(beginning, _of_one(own), tables)(to_vectors(own)), after), spelled
 
 
-def _spelled_block(
-    policy: Policy, record: tuple[str, ...], spelling: Spelling, tables: Tables, batch: Batch,
-    unpack: Any, state: tuple[Any, Array], inputs: Any,
-) -> tuple[tuple[Any, Array], dict[str, Array]]:  # fmt: skip
-    """A block of segments with the step spelled out; the carry in packed vectors."""
-    tables = tables._replace(arms=np.array(spelling.arms, tables.arms.dtype))
-    spelled = spelled_step(policy, record, tables, batch, unpack, inputs)
-    fixed = to_vectors(batch.runs)
-    _, of_account, of_seen = spelled.answer
-    dtypes = _dtypes(batch.carry)
-    numbers = len(dtypes), sum(leaf.size for leaf in of_account)
-    edges = [i * spelling.segments // spelling.kernels for i in range(spelling.kernels + 1)]
-    (_, reports), ((floats, wholes), *noise) = state, inputs
-    waste, width, dtype = len(reports) - 1, reports.shape[-1], reports.dtype
-
-    def segment(carry: list[Array], account: list[Array], shared: list[Array], row: Any) -> Any:
-        slot, *own, e, uniforms = row
-        answers = spelled([*chain(*own), *fixed, *carry, *e, *uniforms], shared)
-        carry, new, seen = (answers[i:j] for i, j in pairwise((0, numbers[0], sum(numbers), None)))
-        account = [jnp.where(slot < waste, *pair) for pair in zip(new, account, strict=True)]
-        return carry, account, from_vectors(seen, of_seen, width)
-
-    def turn(state: tuple[list[Array], Array], rows: Any) -> tuple[Any, dict[str, Array]]:
-        (packed, reports), (slot, slots, rows, noise) = state, rows
-        shared = spread_out(spelled.numbers, width)
-        vectors = [spread_out(each, width) for each in rows]
-        vectors += [to_vectors(each.reshape(-1, width)) for each in noise]
-        sizes = [len(each) // spelling.segments for each in vectors]
-        account, recorded = [jnp.zeros(width, dtype)] * numbers[1], []
-        for first, last in pairwise(edges):  # each a kernel
-            carry = unpack_vectors(packed, dtypes)
-            for i in range(first, last):
-                row = [each[i * n : (i + 1) * n] for each, n in zip(vectors, sizes, strict=True)]
-                carry, account, seen = segment(carry, account, shared, (slots[i], *row))
-                recorded.append(seen)
-            packed, account = jax.lax.optimization_barrier((pack_vectors(carry), account))
-        regrets = from_vectors(account, of_account, width).regrets(tables)
-        reports = _reported(reports, regrets, slot)
-        return (packed, reports), jax.tree.map(lambda *leaves: jnp.stack(leaves), *recorded)
-
-    # One long row for each turn, because XLA multiplies what it has to index in several ways.
-    turns = jax.tree.map(
-        lambda leaf: leaf.reshape(BLOCK // spelling.segments, -1),
-        (jax.vmap(lambda *row: unpack(row)[2].slot)(floats, wholes), (floats, wholes), noise),
-    )
-    slot = turns[0].min(axis=1)  # of a turn's slots all but one are waste
-    state, seen = jax.lax.scan(turn, state, (slot, *turns))
-    return state, jax.tree.map(lambda leaf: leaf.reshape(BLOCK, *leaf.shape[2:]), seen)
+def _of_one(tree: Any) -> Any:
+    """The shapes of one run."""
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[:-1], leaf.dtype), tree)
 
 
 def _reported(reports: Array, regrets: Array, slot: Array) -> Array:
     # Not `.at[].set`, which becomes a scatter and takes as long as the rest of the step.
     return jax.lax.dynamic_update_index_in_dim(reports, regrets, slot, 0)
-
-
-def _dtypes(tree: Any) -> list[Any]:
-    """The dtype of every vector of a pytree."""
-    return [vector.dtype for vector in to_vectors(tree)]
 
 
 def stream(keys: Array, number: int) -> Array:

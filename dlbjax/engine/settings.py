@@ -27,11 +27,14 @@ class Noise(NamedTuple):
 class Spelling(NamedTuple):
     """How the step is spelled out."""
 
-    segments: (
-        int  # that make a turn of the loop, which may report once; BLOCK is a multiple of them
-    )
-    kernels: int  # into which a turn is cut
+    segments: int  # in a kernel
+    kernels: int  # in a turn of the loop, which reports in the end
     arms: tuple[tuple[float, ...], ...] = ()  # compiled in, since reading them would take longer
+
+    @property
+    def turn(self) -> int:
+        """Segments in a turn of the loop; BLOCK is a multiple of them."""
+        return max(self.segments * self.kernels, 1)
 
 
 MAPPED = Spelling(0, 0)  # not spelled out

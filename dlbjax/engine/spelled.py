@@ -5,10 +5,14 @@ makes a kernel of each such array and passes it on through memory. Spelled out, 
 over the runs, and all that is left is arithmetic on such vectors: one kernel, whose threads keep a run
 each in their registers. The function is traced for one run, and its operations are evaluated on NumPy
 arrays of such vectors. What has no formula of a few lines, such as a sort, stays an operation on arrays.
+
+Nothing is computed twice, nor where the answer is known: a product with 0 is 0, also of infinity or NaN.
+Most coordinates of most vertices are 0 or 1, so that this leaves a quarter of the work at ten channels.
 """
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial, reduce
 from typing import Any, NamedTuple
@@ -20,7 +24,9 @@ from jax import lax
 from jax.extend import core
 
 from dlbjax.common.arrays import is_traced
+from dlbjax.engine.formulas import FORMULAS, OF_MATRICES, several_rows
 from dlbjax.engine.mapping import CALLS, ELEMENTWISE
+from dlbjax.engine.vectors import spread_out, to_vectors
 
 # Besides those of `mapping`: operations of one array or several, number by number.
 _NUMBER_BY_NUMBER = ELEMENTWISE | {
@@ -36,11 +42,15 @@ _REARRANGING = {
     "broadcast_in_dim", "concatenate", "expand_dims", "pad", "reshape", "rev", "slice", "split",
     "squeeze", "stack", "tile", "transpose", "unstack",
 }  # fmt: skip
-_COMBINING = {
-    "reduce_sum": lax.add, "reduce_prod": lax.mul, "reduce_max": lax.max, "reduce_min": lax.min,
-    "reduce_and": lax.bitwise_and, "reduce_or": lax.bitwise_or, "reduce_xor": lax.bitwise_xor,
-    "cumsum": lax.add, "cumprod": lax.mul, "cummax": lax.max, "cummin": lax.min,
+_REDUCTIONS = {
+    "reduce_sum": "add", "reduce_prod": "mul", "reduce_max": "max", "reduce_min": "min",
+    "reduce_and": "and", "reduce_or": "or", "reduce_xor": "xor",
 }  # fmt: skip
+_OPERATIONS: dict[str, Callable[..., Any]] = {
+    "add": lax.add, "mul": lax.mul, "max": lax.max, "min": lax.min, "and": lax.bitwise_and,
+    "or": lax.bitwise_or, "xor": lax.bitwise_xor, "ge": lax.ge, "eq": lax.eq, "select_n": lax.select_n,
+}  # fmt: skip
+_SYMMETRIC = {"add", "mul", "max", "min", "and", "or", "xor", "eq", "ne"}
 _ROWS = 8  # of a matrix whose factorisation is spelled out
 _PLACES = 128  # that an index may point to, so that one after the other is tried
 _ENTRIES = 24  # that are added at an index, a bit each of a float32
@@ -51,86 +61,6 @@ Vectors = np.ndarray  # of objects: for each number of a run its values in all r
 
 class TooLongError(Exception):
     """A function has more operations than was allowed, spelled out."""
-
-
-def to_vectors(tree: Any) -> list[jax.Array]:
-    """Every number of a run in a pytree of (…, runs) as a vector.
-
-    >>> import jax.numpy as jnp
-    >>> [vector.tolist() for vector in to_vectors({"matrix": jnp.arange(4.0).reshape(2, 2)})]
-    [[0.0, 1.0], [2.0, 3.0]]
-    """
-    # Slices of one long vector, because XLA multiplies what it has to index in several ways.
-    return [
-        lax.slice(leaf.reshape(-1), (i,), (i + leaf.shape[-1],))
-        for leaf in jax.tree.leaves(tree)
-        for i in range(0, leaf.size, leaf.shape[-1])
-    ]
-
-
-def from_vectors(vectors: Sequence[jax.Array], of_one: Any, runs: int) -> Any:
-    """The reverse of `to_vectors`, for a pytree whose leaves in one run are as in `of_one`."""
-    rest = iter(vectors)
-
-    def whole(leaf: Any) -> jax.Array:
-        parts = list(itertools.islice(rest, math.prod(leaf.shape)))
-        flat = jnp.concatenate(parts) if parts else jnp.zeros(0, leaf.dtype)
-        return flat.reshape(*leaf.shape, runs)
-
-    return jax.tree.map(whole, of_one)
-
-
-def pack_vectors(vectors: Sequence[jax.Array]) -> list[jax.Array]:
-    """Vectors side by side in complex numbers of 16 bytes, so that a kernel has few of them to write.
-
-    XLA first makes a kernel of each array that a loop carries, with all that it depends on, and then
-    merges those; the fewer there are, the more segments fit into one.
-    """
-    with jax.enable_x64(True):
-        bits = [_as_bits(vector) for vector in vectors]
-        wide = [each for each in bits if each.dtype == jnp.uint64]
-        narrow = [each.astype(jnp.uint64) for each in bits if each.dtype != jnp.uint64]
-        halves = wide + [low | high << jnp.uint64(32) for low, high in _pairs(narrow)]
-        parts = [lax.bitcast_convert_type(half, jnp.float64) for half in halves]
-        return [lax.complex(*pair) for pair in _pairs(parts)]
-
-
-def unpack_vectors(packed: Sequence[jax.Array], dtypes: Sequence[Any]) -> list[jax.Array]:
-    """The reverse of `pack_vectors`."""
-    with jax.enable_x64(True):
-        parts = [part for pair in packed for part in (lax.real(pair), lax.imag(pair))]
-        halves = iter([lax.bitcast_convert_type(part, jnp.uint64) for part in parts])
-        sizes = [jnp.dtype(dtype).itemsize for dtype in dtypes]
-        wide = iter([next(halves) for size in sizes if size == 8])
-        words = ((half, half >> jnp.uint64(32)) for half in halves)
-        narrow = (word.astype(jnp.uint32) for pair in words for word in pair)
-        return [
-            _from_bits(next(wide if size == 8 else narrow), dtype)
-            for size, dtype in zip(sizes, dtypes, strict=True)
-        ]
-
-
-def _as_bits(vector: jax.Array) -> jax.Array:
-    if vector.dtype == jnp.bool_:
-        return vector.astype(jnp.uint32)
-    return lax.bitcast_convert_type(vector, jnp.dtype(f"uint{8 * vector.dtype.itemsize}"))
-
-
-def _from_bits(bits: jax.Array, dtype: Any) -> jax.Array:
-    return bits.astype(dtype) if dtype == jnp.bool_ else lax.bitcast_convert_type(bits, dtype)
-
-
-def _pairs(vectors: list[jax.Array]) -> list[tuple[jax.Array, jax.Array]]:
-    # Filled up not with the last again, which may never change.
-    vectors = vectors + vectors[:1] * (len(vectors) % 2)
-    return list(zip(vectors[::2], vectors[1::2], strict=True))
-
-
-def spread_out(numbers: jax.Array, runs: int) -> list[jax.Array]:
-    """Numbers that all runs share as vectors."""
-    # All of them at once, since each would count as an array of its own that a kernel has to take.
-    wide = lax.broadcast_in_dim(numbers, (len(numbers), runs), (0,)).reshape(-1)
-    return [lax.slice(wide, (i * runs,), ((i + 1) * runs,)) for i in range(len(numbers))]
 
 
 class Spelled:
@@ -153,6 +83,7 @@ class Spelled:
         self.shared = jax.tree.leaves(shared)
         self.on_arrays: set[str] = set()
         self.operations = 0
+        self.remembered: dict[Any, Any] = {}
         ahead = _Ahead()
         ahead.evaluate(self.program, [*(np.empty(s, object) for s in self.shapes), *self.shared])
         self.known, self.entries, self.numbers = ahead.known, ahead.entries, ahead.numbers()
@@ -177,7 +108,8 @@ class Spelled:
         own = [_array(s, itertools.islice(rest, math.prod(s))) for s in self.shapes]
         numbers = spread_out(self.numbers, runs) if numbers is None else numbers
         # A copy, because JAX may trace a loop's body more than once, and each time for itself.
-        speller = _Speller(runs, dict(self.known), self.entries, numbers, most)
+        known = dict(self.known)
+        speller = _Speller(runs, known, self.entries, numbers, most, self.remembered)
         answers = speller.evaluate(self.program, [*own, *self.shared])
         self.on_arrays, self.operations = speller.on_arrays, speller.operations
         return [vector for answer in answers for vector in speller.vectors(answer).reshape(-1)]
@@ -200,14 +132,18 @@ class _Speller:
 
     def __init__(
         self, runs: int, known: dict[Any, Any], entries: dict[tuple[int, int], int],
-        numbers: Sequence[jax.Array], most: int | None,
+        numbers: Sequence[jax.Array], most: int | None, remembered: dict[Any, Any],
     ):  # fmt: skip
         self.runs, self.known, self.entries, self.shared = runs, known, entries, numbers
+        self.remembered = remembered  # what depends on an operation only, for all applications
         self.most = math.inf if most is None else most
         self.operations = 0
         self.on_arrays: set[str] = set()
         self.spread: dict[int, tuple[Any, Vectors]] = {}  # of shared values, by their id
         self.constants: dict[Any, jax.Array] = {}
+        self.value_of: dict[int, Any] = {}  # what these constants are, by their id
+        self.done: dict[Any, tuple[Any, Any]] = {}  # operations and what they were done to
+        self.lookups = 0
 
     def evaluate(self, closed: Any, given: Sequence[Any]) -> list[Any]:
         """The outputs of a program."""
@@ -256,17 +192,27 @@ class _Speller:
             answers = self.rearranged(equation, inputs)
         elif name in _METHODS:
             answers = _METHODS[name](self, equation, inputs)
-        elif name in _FORMULAS:
+        elif name in FORMULAS:
             shape = np.shape(inputs[0])
-            if name not in _OF_MATRICES or (len(shape) == 2 and max(shape) <= _ROWS):
-                answers = self.formula(_FORMULAS[name], equation, inputs)
+            if name not in OF_MATRICES or (len(shape) == 2 and max(shape) <= _ROWS):
+                answers = self.formula(FORMULAS[name], equation, inputs)
         return self.on_whole_arrays(equation, inputs) if answers is None else answers
 
     def formula(self, of_one: Callable[..., Any], equation: Any, inputs: list[Any]) -> list[Any]:
         """The outputs of an operation by a formula of one run, spelled out in turn."""
-        avals = [atom.aval for atom in equation.invars]
-        program = jax.make_jaxpr(partial(of_one, **equation.params))(*avals)
+
+        def traced() -> Any:
+            avals = [atom.aval for atom in equation.invars]
+            return jax.make_jaxpr(partial(of_one, **equation.params))(*avals)
+
+        program = self.once(("formula", id(equation)), traced)
         return self.evaluate(program, [self.vectors(value) for value in inputs])
+
+    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What `make` gives, made once for all applications."""
+        if key not in self.remembered:
+            self.remembered[key] = make()
+        return self.remembered[key]
 
     def vectors(self, value: Any) -> Vectors:
         """A value as vectors, one for each of its numbers."""
@@ -289,26 +235,66 @@ class _Speller:
         key = number.dtype, number.tobytes()
         if key not in self.constants:
             self.constants[key] = jnp.full(self.runs, number)
+            self.value_of[id(self.constants[key])] = number
         return self.constants[key]
 
-    def emit(self, operation: Callable[..., Any], *vectors: Any) -> Any:
-        """An operation on vectors, counted."""
-        self.operations += 1
-        if self.operations > self.most:
-            raise TooLongError
-        return operation(*vectors)
+    def emit(
+        self, name: str, *vectors: Any, bind: Callable[..., Any] | None = None, params: str = ""
+    ) -> Any:
+        """The answer of an operation on vectors, which is neither repeated nor done in vain."""
+        operation = bind or _OPERATIONS[name]
+        known = [self.value_of.get(id(vector)) for vector in vectors]
+        if all(number is not None for number in known):
+            with jax.ensure_compile_time_eval():
+                return self.constant(np.asarray(operation(*known)))
+        simple = self.simplified(name, vectors, known)
+        if simple is not None:
+            return simple
+        ids = tuple(map(id, vectors))
+        key = name, params, tuple(sorted(ids)) if name in _SYMMETRIC else ids
+        if key not in self.done:
+            self.operations += 1
+            if self.operations > self.most:
+                raise TooLongError
+            self.done[key] = operation(*vectors), vectors  # which keeps their ids taken
+        return self.done[key][0]
+
+    def simplified(self, name: str, vectors: Sequence[Any], known: Sequence[Any]) -> Any:
+        """The answer where nothing has to be computed for it, else None; `known` are the constants."""
+        if name == "select_n" and known[0] is not None:
+            return vectors[1 + int(known[0])]
+        if name == "select_n" and len({id(case) for case in vectors[1:]}) == 1:
+            return vectors[1]
+        if len(vectors) == 2:
+            for number, vector, other in zip(known, vectors, vectors[::-1], strict=True):
+                right = vector is vectors[1]
+                if name == "mul" and number == 0:
+                    return vector
+                if number == 0 and (name == "add" or (name == "sub" and right)):
+                    return other
+                if number == 1 and (name == "mul" or (name == "div" and right)):
+                    return other
+        return None
 
     def number_by_number(self, equation: Any, inputs: list[Any]) -> list[Vectors]:
-        shape, bind = equation.outvars[0].aval.shape, partial(_outputs, equation)
+        name, params = equation.primitive.name, str(equation.params)
+        shape = equation.outvars[0].aval.shape
         parts = [np.broadcast_to(self.vectors(value), shape).reshape(-1) for value in inputs]
-        answers = [self.emit(bind, numbers) for numbers in zip(*parts, strict=True)]
-        return [_array(shape, [each[i] for each in answers]) for i in range(len(equation.outvars))]
+        bind = partial(equation.primitive.bind, **equation.params)
+        answers = [
+            self.emit(name, *each, bind=bind, params=params) for each in zip(*parts, strict=True)
+        ]
+        several = equation.primitive.multiple_results
+        return [
+            _array(shape, each) for each in (zip(*answers, strict=True) if several else [answers])
+        ]
 
     def rearranged(self, equation: Any, inputs: list[Any]) -> list[Vectors]:
         """Ask the operation where it puts which entry."""
         parts = [self.vectors(value) for value in inputs]
         flat = np.concatenate([part.reshape(-1) for part in parts])
-        return [_taken(flat, source) for source in _now(equation, _numbered(parts))]
+        sources = self.once(("places", id(equation)), lambda: _now(equation, _numbered(parts)))
+        return [_taken(flat, source) for source in sources]
 
     def on_whole_arrays(self, equation: Any, inputs: list[Any]) -> list[Vectors]:
         """An operation mapped over the runs as it is."""
@@ -325,11 +311,11 @@ class _Speller:
     def where(self, condition: jax.Array, yes: Vectors, no: Vectors) -> Vectors:
         """One of two arrays of vectors, run by run."""
         pairs = zip(yes.reshape(-1), no.reshape(-1), strict=True)
-        chosen = (x if x is y else self.emit(lax.select, condition, x, y) for x, y in pairs)
+        chosen = (self.emit("select_n", condition, y, x) for x, y in pairs)
         return _array(yes.shape, chosen)
 
     def reduction(self, equation: Any, inputs: list[Any]) -> list[Vectors]:
-        combine = partial(self.emit, _COMBINING[equation.primitive.name])
+        combine = partial(self.emit, _REDUCTIONS[equation.primitive.name])
         axes, shape = equation.params["axes"], equation.outvars[0].aval.shape
         terms = np.moveaxis(inputs[0], axes, range(len(axes))).reshape(-1, math.prod(shape))
         return [_array(shape, (reduce(combine, column) for column in terms.T))]
@@ -341,7 +327,7 @@ class _Speller:
         if places is None or (adds and np.size(places.data[1]) > _ENTRIES):
             return None
         if name == "gather" and places.cases > 1 and math.prod(np.shape(inputs[1])[:-1]) > 1:
-            return self.formula(_gather, equation, inputs)  # one index after the other
+            return self.formula(several_rows, equation, inputs)  # one index after the other
         if places.cases > _PLACES:
             return None
         position = jnp.zeros(self.runs, jnp.int32)  # of the index among the cases
@@ -353,18 +339,35 @@ class _Speller:
                 position = position * len(choices) + i - first
         data = [self.vectors(value) for value in places.data]
         operation = self.added if adds else self.placed
-        case, *others = itertools.product(*places.choices)
-        found = operation(places, case, data)
-        for j, case in enumerate(others, 1):
-            found = self.where(position >= j, operation(places, case, data), found)
-        return [found]
+        cases = [
+            operation(places, case, data).reshape(-1) for case in itertools.product(*places.choices)
+        ]
+        entries = [self.looked_up(position, options) for options in zip(*cases, strict=True)]
+        return [_array(equation.outvars[0].aval.shape, entries)]
+
+    def looked_up(self, position: jax.Array, options: Sequence[Any]) -> Any:
+        """The vector at a position, from 0, of several; one of them is most frequent."""
+        counts = Counter(map(id, options))
+        usual = found = max(options, key=lambda option: counts[id(option)])
+        # Each look-up compares for itself: XLA would write comparisons that several need to memory.
+        self.lookups += 1
+        offset = np.int32(_PLACES * self.lookups)
+        position = position + offset
+        for j, option in enumerate(options):
+            if option is not usual:
+                here = self.emit("eq", position, self.constant(offset + np.int32(j)))
+                found = self.emit("select_n", here, found, option)
+        return found
 
     def placed(self, places: "_Places", case: Sequence[int], data: list[Vectors]) -> Vectors:
         """What an operation that moves entries does at one index."""
         flat = np.concatenate([*(part.reshape(-1) for part in data), [None]])
         if places.filling is not None:
             flat[-1] = jnp.full(self.runs, places.filling, data[0].reshape(-1)[0].dtype)
-        return _taken(flat, places.at(case, _numbered(data)))
+        source = self.once(
+            ("placed", id(places.equation), tuple(case)), lambda: places.at(case, _numbered(data))
+        )
+        return _taken(flat, source)
 
     def added(self, places: "_Places", case: Sequence[int], data: list[Vectors]) -> Vectors:
         """What an operation that adds entries does at one index; each is a bit of the numbers added."""
@@ -373,7 +376,7 @@ class _Speller:
         bits = (2 ** np.arange(len(new))).astype(dtype).reshape(data[1].shape)
         masks = places.at(case, [np.zeros(data[0].shape, dtype), bits]).astype(int)
         sums = (
-            reduce(partial(self.emit, lax.add), new[(mask >> np.arange(len(new))) & 1 == 1], x)
+            reduce(partial(self.emit, "add"), new[(mask >> np.arange(len(new))) & 1 == 1], x)
             for x, mask in zip(old, masks.reshape(-1), strict=True)
         )
         return _array(data[0].shape, sums)
@@ -381,15 +384,13 @@ class _Speller:
     def cond(self, equation: Any, inputs: list[Any]) -> list[Any]:
         index, *rest = inputs
         which = self.vectors(index).item().astype(jnp.int32)
-        answers = [
+        found, *others = (
             [self.vectors(out) for out in self.evaluate(branch, rest)]
             for branch in equation.params["branches"]
-        ]
-        found = answers[0]
-        for i, branch in enumerate(answers[1:], 1):
-            found = [
-                self.where(which >= i, new, old) for new, old in zip(branch, found, strict=True)
-            ]
+        )
+        for i, branch in enumerate(others, 1):
+            reached = self.emit("ge", which, self.constant(np.int32(i)))
+            found = [self.where(reached, *pair) for pair in zip(branch, found, strict=True)]
         return found
 
     def scan(self, equation: Any, inputs: list[Any]) -> list[Any] | None:
@@ -428,7 +429,7 @@ class _Ahead(_Speller):
     """Evaluates only what does not depend on the runs, and collects the floats that the rest uses."""
 
     def __init__(self) -> None:
-        super().__init__(0, {}, {}, [], None)
+        super().__init__(0, {}, {}, [], None, {})
         self.used: list[tuple[Any, int]] = []
 
     def of_runs(self, equation: Any, inputs: list[Any]) -> list[Any]:
@@ -538,115 +539,8 @@ def _taken(flat: Vectors, source: np.ndarray) -> Vectors:
     return flat[source.reshape(-1)].reshape(source.shape)
 
 
-# Formulas of one run, which are spelled out in turn.
-
-
-def _dot(
-    one: Any, other: Any, *, dimension_numbers: Any, preferred_element_type: Any, **_: Any
-) -> Any:
-    summed, batch = dimension_numbers
-
-    def arranged(x: Any, batch: Any, summed: Any) -> tuple[Any, list[int]]:
-        free = [i for i in range(x.ndim) if i not in (*batch, *summed)]
-        sizes = [math.prod(x.shape[i] for i in axes) for axes in (batch, free, summed)]
-        return x.transpose(*batch, *free, *summed).reshape(sizes), [x.shape[i] for i in free]
-
-    left, rows = arranged(one, batch[0], summed[0])
-    right, columns = arranged(other, batch[1], summed[1])
-    product = jnp.sum(left[:, :, None] * right[:, None], axis=-1, dtype=preferred_element_type)
-    return product.reshape(*(one.shape[i] for i in batch[0]), *rows, *columns)
-
-
-def _argmax(better: Any, x: Any, *, axes: Any, index_dtype: Any) -> Any:
-    x = jnp.moveaxis(x, axes[0], 0)
-    best, index = x[0], jnp.zeros(x.shape[1:], index_dtype)
-    for i in range(1, len(x)):
-        nan = (x[i] != x[i]) & (best == best)  # the first, if there is one
-        found = better(x[i], best) | nan
-        best, index = jnp.where(found, x[i], best), jnp.where(found, i, index)
-    return index
-
-
-def _running(combine: Any, x: Any, *, axis: int, reverse: bool) -> Any:
-    x = jnp.flip(x, axis) if reverse else x
-    rows = [x[(slice(None),) * axis + (i,)] for i in range(x.shape[axis])]
-    out = jnp.stack(list(itertools.accumulate(rows, combine)), axis)
-    return jnp.flip(out, axis) if reverse else out
-
-
-def _gather(
-    x: Any, indices: Any, *, dimension_numbers: Any, slice_sizes: Any, mode: Any, fill_value: Any, **_: Any
-) -> Any:  # fmt: skip
-    *batch, count = indices.shape
-    places = dimension_numbers.offset_dims
-    one = dimension_numbers._replace(offset_dims=tuple(range(len(places))))
-    parts = [
-        lax.gather(x, row, one, slice_sizes, mode=mode, fill_value=fill_value)
-        for row in indices.reshape(-1, count)
-    ]
-    out = jnp.stack(parts).reshape(*batch, *parts[0].shape)
-    return jnp.moveaxis(out, range(len(batch), out.ndim), places)
-
-
-def _lu(a: Any, **_: Any) -> Any:
-    order, pivots = jnp.arange(len(a), dtype=jnp.int32), []
-    for k in range(min(a.shape)):
-        pivot = jnp.argmax(abs(a[k:, k])).astype(jnp.int32)
-        pivots.append(k + pivot)
-
-        def swapped(x: Any, k: int = k, pivot: Any = pivot) -> Any:
-            below = jnp.arange(1, len(x) - k, dtype=pivot.dtype).reshape(-1, *[1] * (x.ndim - 1))
-            others = jnp.where(below == pivot, x[k], x[k + 1 :])
-            return jnp.concatenate([x[:k], x[k:][pivot][None], others])
-
-        a, order = swapped(a), swapped(order)
-        ratio = jnp.where(a[k, k] != 0, a[k + 1 :, k] / a[k, k], a[k + 1 :, k])[:, None]
-        below = [a[k + 1 :, :k], ratio, a[k + 1 :, k + 1 :] - ratio * a[k, k + 1 :]]
-        a = jnp.concatenate([a[: k + 1], jnp.concatenate(below, 1)])
-    return a, jnp.stack(pivots), order
-
-
-def _cholesky(a: Any, **_: Any) -> Any:
-    n = len(a)
-    lower: dict[tuple[int, int], Any] = {}
-    for j in range(n):
-        for i in range(j, n):
-            rest = a[i, j] - sum(lower[i, k] * lower[j, k] for k in range(j))
-            lower[i, j] = jnp.sqrt(rest) if i == j else rest / lower[j, j]
-    zero = jnp.zeros_like(a[0, 0])
-    return jnp.stack([jnp.stack([lower.get((i, j), zero) for j in range(n)]) for i in range(n)])
-
-
-def _triangular_solve(
-    a: Any, b: Any, *, left_side: bool, lower: bool, transpose_a: bool, unit_diagonal: bool, **_: Any
-) -> Any:  # fmt: skip
-    if not left_side:  # X A = B is Aᵀ Xᵀ = Bᵀ
-        return _triangular_solve(
-            a.T, b.T, left_side=True, lower=not lower, transpose_a=transpose_a,
-            unit_diagonal=unit_diagonal,
-        ).T  # fmt: skip
-    a, lower = (a.T, not lower) if transpose_a else (a, lower)
-    x: dict[int, Any] = {}
-    for i in range(len(a)) if lower else reversed(range(len(a))):
-        rest = b[i] - sum(a[i, k] * x[k] for k in x)
-        x[i] = rest if unit_diagonal else rest / a[i, i]
-    return jnp.stack([x[i] for i in range(len(a))])
-
-
-_OF_MATRICES: dict[str, Callable[..., Any]] = {
-    "lu": _lu,
-    "cholesky": _cholesky,
-    "triangular_solve": _triangular_solve,
-}
-_FORMULAS: dict[str, Callable[..., Any]] = {
-    "dot_general": _dot,
-    "argmax": partial(_argmax, jnp.greater),
-    "argmin": partial(_argmax, jnp.less),
-    **{name: partial(_running, f) for name, f in _COMBINING.items() if name.startswith("cum")},
-    **_OF_MATRICES,
-}
 _METHODS: dict[str, Callable[[_Speller, Any, list[Any]], list[Any] | None]] = {
-    **{name: _Speller.reduction for name in _COMBINING if name.startswith("reduce")},
+    **dict.fromkeys(_REDUCTIONS, _Speller.reduction),
     **dict.fromkeys(
         (
             "gather",

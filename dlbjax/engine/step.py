@@ -87,8 +87,8 @@ class Carry(NamedTuple):
     total: Array  # (runs,) sum of rewards since the epoch began
 
 
-def start(policy: Policy, tables: Tables, runs: Runs, keys: Array) -> Carry:
-    """All runs before their first round."""
+def start(policy: Policy, tables: Tables, runs: Runs, keys: Array, over: Any = over_runs) -> Carry:
+    """All runs before their first round; `over` as in `step`."""
     count = len(runs.configuration)
 
     def init(own: tuple[Any, Array], arms: Array) -> Any:
@@ -96,7 +96,7 @@ def start(policy: Policy, tables: Tables, runs: Runs, keys: Array) -> Carry:
 
     zeros = jnp.zeros(count, tables.gaps.dtype)
     return Carry(
-        policy=over_runs(init, (runs.params, keys), tables.arms),
+        policy=over(init, (runs.params, keys), tables.arms),
         action=jnp.zeros(count, jnp.int32),
         shadow=jnp.tile(tables.x1[:, None], (1, count)),
         disturbance=jnp.zeros((len(tables.x1), count), tables.gaps.dtype),
@@ -160,22 +160,11 @@ def step(
     return after, {"actions": action, "rewards": last, "states": Z + W}
 
 
-class Account(NamedTuple):
-    """What of a carry the regrets depend on."""
-
-    shadow: Array  # (n, runs)
-    offline: Array  # (runs,)
-    noise: Array  # (runs,)
-
-    @classmethod
-    def of(cls, carry: Carry) -> "Account":
-        """That part of a carry."""
-        return cls(carry.shadow, carry.offline.value, carry.noise.value)
-
-    def regrets(self, tables: Tables) -> jax.Array:
-        """Realised, expected and offline regret, (3, runs)."""
-        expected = self.offline + row(tables.transient, self.shadow - tables.x1[:, None])
-        return jnp.stack([expected - self.noise, expected, self.offline])
+def regrets(tables: Tables, carry: Carry) -> jax.Array:
+    """Realised, expected and offline regret, (3, runs)."""
+    offline, noise = carry.offline.value, carry.noise.value
+    expected = offline + row(tables.transient, carry.shadow - tables.x1[:, None])
+    return jnp.stack([expected - noise, expected, offline])
 
 
 def alone(function: Callable[[Any, Any], Any], own: Any, shared: Any) -> Any:

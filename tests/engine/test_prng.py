@@ -15,7 +15,7 @@ KEY = np.array([[1, 7, 2**32 - 1], [5, 0, 123456789]], dtype=np.uint32)
 def draw(sampler, dtype, first=3, count=4, width=2, key=KEY):
     with jax.enable_x64(dtype == np.float64):
         return np.asarray(
-            sampler(jnp.asarray(key), jnp.int32(first), count, width, np.dtype(dtype))
+            sampler(jnp.asarray(key), jnp.asarray(first, jnp.int32), count, width, np.dtype(dtype))
         )
 
 
@@ -34,6 +34,7 @@ def test_bits_are_those_of_jax():
 def test_a_number_depends_on_its_key_and_its_place_only(sampler, dtype):
     everything = draw(sampler, dtype, first=0, count=8)
     np.testing.assert_array_equal(draw(sampler, dtype, first=3, count=4), everything[3:7])
+    np.testing.assert_array_equal(draw(sampler, dtype, first=[6, 0], count=2), everything[[6, 0]])
     np.testing.assert_array_equal(draw(sampler, dtype, 0, 8, key=KEY[:, 1:2]), everything[..., 1:2])
     assert len(np.unique(everything)) == everything.size
 

@@ -11,13 +11,10 @@ import dlbjax as dlb
 from dlbjax.engine.run import choose_spelling
 from dlbjax.engine.settings import MAPPED, Spelling, check_settings
 from dlbjax.engine.simulate import make_entry, run_together
-from dlbjax.engine.spelled import (
-    Spelled,
-    TooLongError,
+from dlbjax.engine.spelled import Spelled, TooLongError
+from dlbjax.engine.vectors import (
     from_vectors,
-    pack_vectors,
     to_vectors,
-    unpack_vectors,
 )
 from dlbjax.policies.dynlin_ucb import epoch_lengths, exploration
 from tests.engine.test_mapping import FUNCTIONS as OF_MAPPING
@@ -120,23 +117,29 @@ def test_is_what_vmap_gives(name):
 def test_what_is_too_long_is_not_spelled_out():
     own, shared, of_one = numbers()
     spelled = Spelled(lambda own, shared: own["matrix"] @ own["matrix"], of_one, shared)
-    spelled(to_vectors(own), most=45)
-    assert spelled.operations == 45
+    spelled(to_vectors(own), most=42)
+    assert spelled.operations == 42  # 3 of 27 products and 18 sums are of the same numbers
     with pytest.raises(TooLongError):
-        spelled(to_vectors(own), most=44)
+        spelled(to_vectors(own), most=41)
 
 
-def test_vectors_survive_packing():
-    with jax.enable_x64(True):
-        dtypes = ["float32", "int32", "float64", "bool", "float32", "uint32", "float64", "float64"]
-        vectors = [jnp.arange(i, i + 4).astype(dtype) for i, dtype in enumerate(dtypes)]
-        vectors[0] = jnp.array([jnp.nan, -0.0, jnp.inf, 1e-45], jnp.float32)
-        packed = pack_vectors(vectors)
-        unpacked = unpack_vectors(packed, [vector.dtype for vector in vectors])
-    assert [each.dtype for each in packed] == 3 * ["complex128"]  # 3 × 8 bytes, then 5 × 4
-    for one, other in zip(unpacked, vectors, strict=True):
-        assert one.dtype == other.dtype
-        assert one.tobytes() == other.tobytes()
+def test_what_is_known_is_not_computed():
+    """0·x, 1·x, x + 0, x − 0, x/1, a choice between equals, and what was computed before."""
+    own, _, of_one = numbers()
+    zero, one = np.zeros(3, np.float32), np.ones(3, np.float32)
+
+    def function(own, shared):
+        x = own["vector"]
+        return (
+            zero * x, x * one, zero + x, x - zero, x / one, zero - x, one / x,
+            jnp.where(x > 0, zero, np.float32(0)), x * own["number"] + own["number"] * x,
+        )  # fmt: skip
+
+    spelled = Spelled(function, of_one, ())
+    found = from_vectors(spelled(to_vectors(own)), spelled.answer, RUNS)
+    expected = jax.vmap(function, (-1, None), -1)(own, ())
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
+    assert spelled.operations == 3 * (1 + 1 + 1 + 2)  # the sixth, seventh, comparison, last two
 
 
 def greedy():
@@ -163,7 +166,11 @@ def policies(problem):
         "DynLin-UCB": dlb.dynlin_ucb(bounds), "Lin-UCB": dlb.lin_ucb(bounds),
         "tight": dlb.dynlin_ucb_tight(bounds), "D-Lin-UCB": dlb.d_lin_ucb(bounds),
         "Exp3": dlb.exp3(bounds), "Batch-Exp3": dlb.batch_exp3(bounds),
-        "UCB1": dlb.ucb1(bounds), "user": greedy(),
+        "AR2": dlb.ar2(bounds), "UCB1": dlb.ucb1(bounds),
+        "AR-UCB": dlb.ar_ucb(2, 1.0, 0.01),
+        "Thompson sampling": dlb.thompson_sampling(bounds),
+        "explore-then-commit": dlb.explore_then_commit(lags=2),
+        "adaptive": dlb.dynlin_ucb_adaptive(), "user": greedy(),
     }  # fmt: skip
 
 
@@ -180,10 +187,10 @@ def run(problem, policy, spelling, checkpoint=None, tick=lambda rounds: None, **
 
 @pytest.mark.parametrize(
     ("name", "how"),
-    [("DynLin-UCB", Spelling(2, 2)), ("Exp3", Spelling(4, 3)), ("user", Spelling(1, 1))],
+    [("DynLin-UCB", Spelling(2, 2)), ("Exp3", Spelling(4, 1)), ("user", Spelling(1, 1))],
 )
 def test_a_pass_spelled_out_is_the_same(name, how):
-    """In segments and kernels of a turn; the first stretch, which reports more often, has one of each."""
+    """Also where several reports fall into what would be a turn of the loop."""
     problem = dlb.problems.synthetic()
     policy = policies(problem)[name]
     mapped, spelled = (
@@ -198,6 +205,36 @@ def test_a_pass_spelled_out_is_the_same(name, how):
     )
     assert spelled.config["execution"]["step"] == "spelled out as asked"
     assert "step" not in mapped.config["execution"]
+
+
+def test_a_segment_that_reports_is_the_last_of_its_turn():
+    problem, waste, together = dlb.problems.synthetic(), 99, 4
+    settings = check_settings(
+        3, 1000, 2, None, (), [1, 2, 3, 700, 1000], "float64", None, None, None
+    )
+    policy = dlb.dynlin_ucb(dlb.Bounds.of(problem))
+    group = make_entry(problem, "", policy, settings).groups[0]
+    plain, many = group.steps(0, 4, waste)
+    assert many == group.size
+    numbers, count = [], 0
+    while count < group.size:
+        steps, more = group.steps(count, 1, waste, together)
+        number, slot, length, starts = (
+            leaf.ravel()
+            for leaf in (steps.number, steps.moment.slot, steps.moment.length, steps.moment.starts)
+        )
+        used = np.flatnonzero(number >= 0)
+        for turn in np.split(np.arange(len(number)), len(number) // together):
+            (reports,) = np.nonzero(slot[turn] < waste)
+            assert len(reports) <= 1
+            assert not len(reports) or (number[turn][reports[0] + 1 :] < 0).all()
+        np.testing.assert_array_equal(length[used], plain.moment.length.ravel()[number[used]])
+        np.testing.assert_array_equal(slot[used], plain.moment.slot.ravel()[number[used]])
+        assert not length[number < 0].any()
+        assert not starts[number < 0].any()
+        assert len(used) == more
+        numbers, count = [*numbers, *number[used]], count + more
+    np.testing.assert_array_equal(numbers, np.arange(group.size))
 
 
 def test_checkpoints_of_a_grid_resume_either_way(tmp_path):
@@ -232,7 +269,7 @@ def test_gpus_get_the_step_spelled_out_unless_it_is_too_long():
 
     problem = dlb.problems.synthetic()
     spelling, note = chosen(problem, greedy())
-    assert spelling.segments > spelling.kernels > 1
+    assert min(spelling.segments, spelling.kernels) > 1
     np.testing.assert_array_equal(spelling.arms, problem.actions.vertices)
     assert note.startswith("spelled out")
     assert "on arrays" not in note
@@ -276,7 +313,8 @@ def test_runs_part_only_where_two_vertices_tie(name, on, dtype):
         for k in (None, Spelling(2, 1))
     )  # fmt: skip
     apart = np.flatnonzero((mapped != spelled).any(axis=-1))
-    gaps, tolerance = [], {"float64": 1e-12, "float32": 1e-5}[dtype]
+    # In float32 each of the T sums that a user's policy makes may be off by a part in 2²⁴.
+    gaps, tolerance = [], {"float64": 1e-12, "float32": T * 2.0**-24}[dtype]
     for i in apart:
         first = int(np.argmax(mapped[i] != spelled[i]))
         V, b = lam * np.eye(system.d, dtype=np.longdouble), np.zeros(system.d, np.longdouble)
@@ -316,16 +354,31 @@ def solved(V, b):
 @pytest.mark.parametrize("on", ["synthetic", "real_world"])
 @pytest.mark.parametrize("name", policies(dlb.problems.synthetic()))
 def test_every_policy_spelled_out(name, on, dtype):
-    """The same actions, but for runs that leave each other where two vertices tie; see above."""
-    problem = getattr(dlb.problems, on)()
-    policy = policies(problem)[name]
-    mapped, spelled = (
-        run(problem, policy, k, dtype=dtype, seeds=16) for k in (None, Spelling(2, 1))
+    """The same actions over 2100 segments, but for runs that leave each other where two vertices tie.
+
+    In float32 those are hardly more than leave the same runs in float64, which rounding alone makes them do.
+    """
+    if (name, dtype) == ("adaptive", "float32"):
+        pytest.skip("float32 is rejected")
+    T, runs, problem = 2100, 32, getattr(dlb.problems, on)()
+    rng = np.random.default_rng(0)
+    noise = dlb.Noise(
+        0.01 * rng.normal(size=(runs, T, problem.system.n)), 0.01 * rng.normal(size=(runs, T))
     )
+
+    def played(spelling, dtype):
+        return run(
+            problem, policies(problem)[name], spelling, dtype=dtype, horizon=T, seeds=None, noise=noise
+        )  # fmt: skip
+
+    mapped, spelled = played(None, dtype), played(Spelling(2, 1), dtype)
     apart = (mapped.actions != spelled.actions).any(axis=-1)
-    print(f"{name}, {on}, {dtype}: {apart.sum()} of {len(apart)} runs part")
-    if dtype == "float64" and name != "user":  # whose argmax breaks exact ties by rounding
-        assert not apart.any()
+    rounded = np.zeros(runs, bool)
+    if dtype == "float32":
+        rounded = (mapped.actions != played(None, "float64").actions).any(axis=-1)
+    print(f"{name}, {on}, {dtype}: {apart.sum()} of {runs} runs part; {rounded.sum()} from float64")
+    if name != "user":  # whose argmax breaks exact ties by rounding
+        assert apart.sum() <= rounded.sum() + 2
     tolerance = {"float64": 1e-9, "float32": 1e-3}[dtype]
     np.testing.assert_allclose(
         spelled.expected_regret[~apart], mapped.expected_regret[~apart], rtol=tolerance, atol=tolerance
