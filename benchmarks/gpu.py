@@ -122,7 +122,7 @@ class Program(NamedTuple):
     @property
     def segments(self) -> int:
         """Segments in a turn of the loop."""
-        return max(self.spelling.segments, 1)
+        return self.spelling.turn
 
     def estimate(self, runs: int) -> float:
         """Seconds per segment, all runs together."""
@@ -203,7 +203,7 @@ def compile_for(card: str, policy: str, channels: int, dtype: str, spell: bool) 
         return jax.ShapeDtypeStruct(size, leaf.dtype, sharding=sharding)
 
     with tracing_as(settings), tempfile.TemporaryDirectory() as folder:
-        steps = group.steps(0, 16, waste=report_rows(settings) - 1)
+        steps, _ = group.steps(0, 16, report_rows(settings) - 1, spelling.turn)
         tables, steps = cast_tree((group.tables, steps), settings.dtype)
         few = make_runs(group, settings, np.zeros(2, int))
         batch = jax.eval_shape(partial(begin, traced, report_rows(settings)), tables, *few)
@@ -215,10 +215,10 @@ def compile_for(card: str, policy: str, channels: int, dtype: str, spell: bool) 
             traced, every_round(settings), spelling, jax.tree.map(shape, tables), batch,
             jax.tree.map(shape, steps), number, number,
         )  # fmt: skip
-        compiled = lowered.compile(compiler_options={"xla_dump_to": folder})
+        dump = {"xla_dump_to": folder, "xla_dump_emitter_re": ".*"}  # with the PTX
+        compiled = lowered.compile(compiler_options=dump)
         seconds = time.perf_counter() - began
-        kernels = machine_code(Path(folder), CARDS[card])
-    turn, block = loops(compiled.as_text(), kernels, runs)
+        turn, block = loops(Path(folder), compiled.as_text(), runs)
     memory = compiled.memory_analysis()
     used = memory.argument_size_in_bytes + memory.temp_size_in_bytes
     return Program(
@@ -230,16 +230,17 @@ class Code(NamedTuple):
     """What the machine code of a kernel is."""
 
     instructions: tuple[int, int]
-    stored: int  # bytes by a thread
     registers: int
     spills: int
 
 
-def machine_code(folder: Path, card: Card) -> dict[str, Code]:
-    """The machine code of every kernel that was written as PTX, by the kernel's name."""
+def machine_code(folder: Path) -> dict[str, Code]:
+    """The machine code of every kernel, of which XLA left the PTX, by the kernel's name."""
     ptxas, disassembler = tool("ptxas"), tool("nvdisasm")
     found = {}
     for ptx in sorted(folder.glob("*.ptx")):
+        if "// .globl" not in ptx.read_text():  # a module of constants
+            continue
         cubin = ptx.with_suffix(".cubin")
         target = re.search(r"\.target (\S+)", ptx.read_text())[1].rstrip(",")
         command = [ptxas, f"-arch={target}", "-v", str(ptx), "-o", str(cubin)]
@@ -258,11 +259,7 @@ def machine_code(folder: Path, card: Card) -> dict[str, Code]:
             )
             operations = [each for each in operations if not each.startswith(("NOP", "BRA"))]
             wide = sum(bool(re.match(r"D(ADD|MUL|FMA|SETP|MNMX)", each)) for each in operations)
-            stored = sum(
-                int(re.search(r"\.(64|128)", each)[1]) // 8 if re.search(r"\.(64|128)", each) else 4
-                for each in operations if each.startswith("STG")
-            )  # fmt: skip
-            found[name] = Code((len(operations) - wide, wide), stored, int(registers), int(spills))
+            found[name] = Code((len(operations) - wide, wide), int(registers), int(spills))
     return found
 
 
@@ -279,30 +276,67 @@ def tool(name: str) -> str:
 
 SIZES = {"pred": 1, "s8": 1, "u8": 1, "s32": 4, "u32": 4, "f32": 4, "s64": 8, "u64": 8, "f64": 8,
          "c64": 8, "c128": 16}  # fmt: skip
-CALLS = ("get-tuple-element", "tuple", "bitcast", "constant", "parameter", "while", "conditional")
+NOT_LAUNCHED = ("kWhile", "kAsyncStart", "kAsyncDone", "kDynamicSliceFusion")
+COPY = Code((0, 0), 0, 0)  # by the card's own engine
 
 
-def loops(text: str, kernels: dict[str, Code], runs: int) -> tuple[list[Kernel], list[Kernel]]:
-    """The kernels of a turn of the inner loop, and those of a block around it."""
+def loops(folder: Path, program: str, runs: int) -> tuple[list[Kernel], list[Kernel]]:
+    """The kernels of a turn of the inner loop, and those of a block around it.
+
+    XLA writes what it launches, and in which loop: a line each, indented by four more for what runs inside
+    of another.
+    """
+    codes, turn, block = machine_code(folder), [], []
+    (sequence,) = folder.glob("*thunk_sequence.txt")
+    (metadata,) = folder.glob("*thunk_metadata.txt")
+    names = {
+        int(number): name
+        for name, number in re.findall(
+            r'profile_annotation: "([^"]+)"\s+thunk_id: (\d+)', metadata.read_text()
+        )
+    }
+    bodies, lines = _computations(program)
+    inside: dict[int, list[Kernel]] = {}  # by how far the lines of a body are indented
+    in_condition, began = False, False
+    for line in sequence.read_text().splitlines():
+        indent, word = len(line) - len(line.lstrip()), line.strip()
+        if word == "condition:":  # which is not launched where XLA knows how often
+            in_condition = True
+        elif word == "body:":
+            inside[indent + 2] = turn if began else block
+            in_condition, began = False, True
+        elif (found := re.match(r"(\d+): (\w+) .*?\] (\w+)(.*)", word)) and not in_condition:
+            number, kind, name, rest = found.groups()
+            inside = {depth: body for depth, body in inside.items() if depth <= indent}
+            here = inside.get(indent, inside.get(indent - 4))
+            if here is None or kind in NOT_LAUNCHED:
+                continue
+            code, threads = COPY, 0
+            if sizes := re.findall(r"\[(\d+), (\d+), (\d+)\]", rest):
+                if name not in codes:
+                    raise SystemExit(f"XLA left no machine code of the kernel {name}")
+                code, threads = codes[name], math.prod(int(n) for each in sizes for n in each)
+            moved = _moved(lines[names[int(number)]], bodies, runs)
+            here.append(
+                Kernel(name, code.instructions, threads, moved, code.registers, code.spills)
+            )
+    return turn, block
+
+
+def _computations(program: str) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """The lines of every computation, and every instruction's, by their names."""
     bodies: dict[str, list[str]] = {}
-    name = None
-    for line in text.splitlines():
+    lines, name = {}, None
+    for line in program.splitlines():
         if head := re.match(r"^(?:ENTRY )?%?([\w.\-]+) \(.*\{$", line):
             name = head[1]
             bodies[name] = []
         elif line.startswith("}"):
             name = None
-        elif name and " = " in line:
+        elif name and (found := re.match(r"\s+(?:ROOT )?%?([\w.\-]+) = ", line)):
             bodies[name].append(line.strip())
-    around, inner = next(
-        (body, found[1])
-        for body, lines in bodies.items() if not body.startswith("main")
-        for line in lines if (found := re.search(r" while\(.*body=%?([\w.\-]+)", line))
-    )  # fmt: skip
-    return tuple(
-        [kernel for line in bodies[body] if (kernel := _kernel(line, bodies, kernels, runs))]
-        for body in (inner, around)
-    )
+            lines[found[1]] = line.strip()
+    return bodies, lines
 
 
 def _bytes(shape: str) -> int:
@@ -312,17 +346,9 @@ def _bytes(shape: str) -> int:
     )  # fmt: skip
 
 
-def _kernel(
-    line: str, bodies: dict[str, list[str]], kernels: dict[str, Code], runs: int
-) -> Kernel | None:
-    """The kernel of an instruction, unless it needs none."""
-    found = re.match(r"(?:ROOT )?%?([\w.\-]+) = (.*?) ([\w\-]+)\(", line)
-    if found is None or found[3] in CALLS:
-        return None
-    name, shape, _ = found.groups()
-    if same := re.search(r'deduplicated_name="([^"]+)"', line):
-        name = same[1]
-    written = _bytes(shape)
+def _moved(line: str, bodies: dict[str, list[str]], runs: int) -> int:
+    """Bytes that an instruction reads and writes."""
+    written = _bytes(re.match(r"(?:ROOT )?\S+ = (.*?) [\w\-]+\(", line)[1])
     read = written
     if called := re.search(r"calls=%?([\w.\-]+)", line):
         inside = bodies[called[1]]
@@ -336,9 +362,7 @@ def _kernel(
                              int(lead[1]) >= sliced // 64 and _bytes(each) > 64 * runs else 1)
             for each in taken
         )  # fmt: skip
-    code = kernels.get(re.sub(r"[.\-]", "_", name), Code((8, 0), 4, 0, 0))
-    threads = written / max(code.stored, 1)
-    return Kernel(name, code.instructions, threads, read + written, code.registers, code.spills)
+    return read + written
 
 
 def _operand(lines: list[str], line: str, number: int) -> str:
@@ -355,7 +379,7 @@ def row(program: Program) -> str:
         return f"{head}{program.note} |" + " |" * 7
     step = "mapped"
     if program.spelling != MAPPED:
-        step = f"spelled out, {program.segments // program.spelling.kernels}"
+        step = f"spelled out, {program.spelling.segments}"
     main = max(turn, key=lambda kernel: sum(kernel.instructions))
     work = sum(sum(kernel.instructions) * kernel.threads for kernel in turn)
     return (
@@ -431,16 +455,16 @@ def plot(programs: list[Program], cpu: dict[int, float], path: Path) -> None:
 
 
 def on_cpu(policy: str, dtype: str) -> dict[int, float]:
-    """Measured ns per segment and run of this machine."""
-    problem = problem_with(3)
-    found = {}
+    """Measured ns per segment and run of this machine, over enough rounds that fixed costs hardly count."""
+    problem, rounds, found = problem_with(3), 300_000, {}
     for runs in (16, 64, 256, 1024):
-        for _ in range(2):
+        for _ in range(2):  # the first compiles
             began = time.perf_counter()
             made = policies(problem)[policy]()
-            dlb.simulate(problem, made, 10_000, runs, dtype=dtype, devices=jax.devices("cpu"))
+            cores = jax.devices("cpu")[:1] * (os.cpu_count() or 1)
+            dlb.simulate(problem, made, rounds, runs, dtype=dtype, devices=cores)
             seconds = time.perf_counter() - began
-        settings = check_settings(3, 10_000, runs, None, (), None, dtype, None, None, None)
+        settings = check_settings(3, rounds, runs, None, (), None, dtype, None, None, None)
         segments = sum(group.size for group in make_entry(problem, "", made, settings).groups)
         found[runs] = 1e9 * seconds / runs / segments
     return found
