@@ -5,6 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet $(if $(JAX),jax==$(JAX) jaxlib==$(JAX))
 STAMP := $(VENV)/python-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')-jax-$(or $(JAX),newest)
+GPU_STAMP := .venv-gpu/$(notdir $(STAMP))
 
 # What make check runs: every layer once, with little to compile.
 FAST := common cli/test_specs.py engine/test_segments.py model/test_problem.py model/test_problems.py \
@@ -72,13 +73,13 @@ bench: $(VENV)/base
 # An environment of its own: CUDA's compiler takes 4 GB. GPU_CHECK="--cards A100 --channels 3" does a part, and
 # GPU_CHECK=--all everything. XLA fuses no products with sums on GPUs unless asked to.
 gpu-check: export XLA_FLAGS ?= --xla_backend_extra_options=-nvptx-fma-level=2 --xla_gpu_ftz=true
-.venv-gpu/ready: pyproject.toml
+$(GPU_STAMP): pyproject.toml
 	$(PYTHON) -m venv --clear .venv-gpu
 	.venv-gpu/bin/python -m pip install --quiet $(if $(JAX),jax==$(JAX) jaxlib==$(JAX)) \
 		--editable ".[cuda12]" nvidia-cuda-nvdisasm
 	@touch $@
 
-gpu-check: .venv-gpu/ready
+gpu-check: $(GPU_STAMP)
 	JAX_PLATFORMS=cpu .venv-gpu/bin/python benchmarks/gpu.py --out results/benchmarks $(GPU_CHECK)
 
 measured:

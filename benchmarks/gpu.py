@@ -407,31 +407,35 @@ def measure(args: argparse.Namespace) -> None:
         "| policy | dtype | step | seconds | ns per round and run | runs that part from the CPU's |"
     )
     print("|" + " --- |" * 6)
-    for name in args.policies or policies(problem):
-        policy = policies(problem)[name]()
-        for dtype in args.dtypes or ["float32", "float64"]:
-            for spelling in (MAPPED, None):
-                settings = check_settings(
-                    problem.system.n, 10_000, ASKED, None, (), None, dtype, None, None, [device]
-                )._replace(spelling=spelling)
-                entry = make_entry(problem, name, policy, settings)
-                seconds = []
-                for _ in range(2):  # the first compiles
-                    began = time.perf_counter()
-                    (result,) = run_together([entry], settings, lambda rounds: None, None, 0.0)
-                    seconds.append(time.perf_counter() - began)
-                cpu = dlb.simulate(
-                    problem, policy, 10_000, 64, dtype=dtype, devices=jax.devices("cpu")[:1]
-                )
-                apart = ~np.isclose(
-                    result.offline_regret[:64, -1], cpu.offline_regret[:, -1], rtol=1e-4, atol=1e-3
-                )
-                print(
-                    f"| {name} | {dtype} | {result.config['execution'].get('step')} | "
-                    f"{seconds[-1]:.2f} | {1e9 * seconds[-1] / ASKED / 10_000:.3f} | "
-                    f"{apart.sum()} of 64 |",
-                    flush=True,
-                )
+    for name, dtype, spelling in itertools.product(
+        args.policies or policies(problem), args.dtypes or ["float32", "float64"], (MAPPED, None)
+    ):
+        try:
+            told = measured(problem, name, dtype, spelling, device)
+        except ValueError as error:  # float32 misleads it
+            told = f"{error} | | |"
+        print(f"| {name} | {dtype} | {told} |", flush=True)
+
+
+def measured(
+    problem: dlb.Problem, name: str, dtype: str, spelling: Spelling | None, device: Any
+) -> str:
+    """How the step was compiled, seconds, ns per round and run, and runs that part from the CPU's."""
+    policy = policies(problem)[name]()
+    settings = check_settings(
+        problem.system.n, 10_000, ASKED, None, (), None, dtype, None, None, [device]
+    )._replace(spelling=spelling)
+    entry = make_entry(problem, name, policy, settings)
+    for _ in range(2):  # the first compiles
+        began = time.perf_counter()
+        (result,) = run_together([entry], settings, lambda rounds: None, None, 0.0)
+        seconds = time.perf_counter() - began
+    cpu = dlb.simulate(problem, policy, 10_000, 64, dtype=dtype, devices=jax.devices("cpu")[:1])
+    apart = ~np.isclose(
+        result.offline_regret[:64, -1], cpu.offline_regret[:, -1], rtol=1e-4, atol=1e-3
+    )
+    step, each = result.config["execution"].get("step"), 1e9 * seconds / ASKED / 10_000
+    return f"{step} | {seconds:.2f} | {each:.3f} | {apart.sum()} of 64"
 
 
 def plot(programs: list[Program], cpu: dict[int, float], path: Path) -> None:
@@ -509,13 +513,14 @@ def main() -> None:
         return measure(args)
     args.out.mkdir(parents=True, exist_ok=True)
     programs: list[Program] = []
-    print(HEAD)
+    head = f"Compiled by JAX {jax.__version__}:\n\n{HEAD}"
+    print(head)
     spawn = multiprocessing.get_context("spawn")  # as JAX has threads
     with ProcessPoolExecutor(args.workers, spawn) as pool:
         for program in pool.map(compile_for, *zip(*chosen(args), strict=True)):
             programs.append(program)
             print(row(program), flush=True)
-            (args.out / "gpu.md").write_text("\n".join([HEAD, *map(row, programs)]) + "\n")
+            (args.out / "gpu.md").write_text("\n".join([head, *map(row, programs)]) + "\n")
     first = programs[0]
     shown = [p for p in programs if p.turn and
              (p.policy, p.channels, p.dtype) == (first.policy, first.channels, first.dtype)]  # fmt: skip
