@@ -186,7 +186,7 @@ def compile_for(card: str, policy: str, channels: int, dtype: str, spell: bool) 
     sharding = jax.sharding.SingleDeviceSharding(device)
     problem = problem_with(channels)
     settings = check_settings(
-        problem.system.n, 10_000, 2, None, (), None, dtype, None, None, None
+        problem.system.n, 10_000, 2, None, (), [10_000], dtype, None, None, None
     )._replace(spelling=None if spell else MAPPED)
     runs = RUNS
     try:
@@ -215,7 +215,7 @@ def compile_for(card: str, policy: str, channels: int, dtype: str, spell: bool) 
             traced, every_round(settings), spelling, jax.tree.map(shape, tables), batch,
             jax.tree.map(shape, steps), number, number,
         )  # fmt: skip
-        dump = {"xla_dump_to": folder, "xla_dump_emitter_re": ".*"}  # with the PTX
+        dump = {"xla_dump_to": folder, "xla_dump_emitter_re": "ptx"}
         compiled = lowered.compile(compiler_options=dump)
         seconds = time.perf_counter() - began
         turn, block = loops(Path(folder), compiled.as_text(), runs)
