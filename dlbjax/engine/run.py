@@ -15,9 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from dlbjax.common.arrays import Array
+from dlbjax.engine.blocks import Batch
+from dlbjax.engine.kernels import spell
 from dlbjax.engine.plan import Group, Steps
 from dlbjax.engine.programs import compiled
-from dlbjax.engine.scan import Batch, advance, begin, spell
+from dlbjax.engine.scan import advance, begin
 from dlbjax.engine.settings import MAPPED, Noise, Settings, Spelling
 from dlbjax.engine.spelled import TooLongError
 from dlbjax.engine.step import Runs
@@ -25,14 +27,13 @@ from dlbjax.policies.base import Policy
 
 _REPORTS = 320  # reports come in multiples of this; by default there are at most 301
 _STRETCH = 16  # blocks in a call of the compiled program
-# Operations of a step spelled out, at most; and of segments of which XLA makes one kernel. It would make one
-# of more in versions before 0.12, but compiling them takes minutes.
+# Operations of a step spelled out, at most; and of the segments of a kernel.
 _MOST_OPERATIONS = {np.dtype(np.float32): 5500, np.dtype(np.float64): 1500}
-_OPERATIONS_OF_A_KERNEL = {np.dtype(np.float32): 2300, np.dtype(np.float64): 1450}
-_MOST_SEGMENTS = 4  # in a kernel
-_KERNELS = (
-    2  # in a turn of the loop, which has two or three more: for its counter, a report, its inputs
-)
+_OPERATIONS_OF_A_KERNEL = {np.dtype(np.float32): 4300, np.dtype(np.float64): 2600}
+# Segments of a kernel that hands on so many numbers of a run at most: XLA merges kernels only while they
+# read and write no more than 96 arrays, counted before all of them are merged.
+_SEGMENTS = ((36, 8), (48, 4), (64, 2))
+_MOST_KERNELS = 4  # in a turn of the loop, which has three or four more: noise, a report, counters
 
 
 class Progress(NamedTuple):
@@ -159,36 +160,46 @@ def choose_spelling(group: Group, settings: Settings, device: Any) -> tuple[Spel
         steps, _ = group.steps(0, 1, waste=report_rows(settings) - 1)
         one = (group.tables, steps)
         runs, keys = make_runs(group, settings, np.zeros(2, int))
-        spelling, note = _chosen(
+        segments, note = _segments_of_a_kernel(
             traced_part(group.policies[0]), every_round(settings), arms, settings.dtype,
             settings.promotion, *_shapes((*cast_tree(one, settings.dtype), runs, keys)),
         )  # fmt: skip
-    return spelling, note
+    if not segments:
+        return MAPPED, note
+    # A report ends its turn, so that turns are to be shorter than what lies between two reports.
+    turns = group.size // (2 * segments * len(settings.rounds))
+    return Spelling(segments, _power_of_two(min(turns, _MOST_KERNELS)), arms), note
 
 
 @lru_cache(maxsize=256)
-def _chosen(
+def _segments_of_a_kernel(
     policy: Policy, record: tuple[str, ...], arms: Any, dtype: np.dtype, promotion: Any,
     structure: Any, shapes: tuple[Any, ...],
-) -> tuple[Spelling, str]:  # fmt: skip
+) -> tuple[int, str]:  # fmt: skip
+    """How many, or 0 where the step is too long to be spelled out; and a note."""
     found, most = [], _MOST_OPERATIONS[dtype]
 
     def look(tables: Any, steps: Any, runs: Any, keys: Any) -> None:
         batch = begin(policy, 2, tables, runs, keys)
         tables = tables._replace(arms=np.array(arms, tables.arms.dtype))
-        found.append(spell(policy, record, tables, batch, steps, most)[1])
+        found.append(spell(policy, record, tables, batch, steps, most))
 
     try:
         jax.eval_shape(look, *jax.tree.unflatten(structure, shapes))
     except TooLongError:
-        return MAPPED, f"mapped: spelled out it takes more than {most} operations"
-    operations, on_arrays = found[0].operations, sorted(found[0].on_arrays)
-    fitting = min(_OPERATIONS_OF_A_KERNEL[dtype] // operations, _MOST_SEGMENTS)
-    segments = 1 << max(fitting.bit_length() - 1, 0)  # which BLOCK is a multiple of
+        return 0, f"mapped: spelled out it takes more than {most} operations"
+    (step,) = found
+    operations, on_arrays = step.rest.operations, step.noise.on_arrays | step.rest.on_arrays
+    numbers = len(step.kept.places)
+    segments = next((segments for most, segments in _SEGMENTS if numbers <= most), 1)
+    segments = _power_of_two(min(_OPERATIONS_OF_A_KERNEL[dtype] // operations, segments))
     note = f"spelled out: {operations} operations, {segments} segments in a kernel"
-    return Spelling(segments, _KERNELS if fitting else 1, arms), note + (
-        f"; on arrays: {', '.join(on_arrays)}" if on_arrays else ""
-    )
+    return segments, note + (f"; on arrays: {', '.join(sorted(on_arrays))}" if on_arrays else "")
+
+
+def _power_of_two(number: int) -> int:
+    """The largest that is not above a number, at least 1; BLOCK is a multiple of it."""
+    return 1 << max(number.bit_length() - 1, 0)
 
 
 def _shapes(tree: Any) -> tuple[Any, tuple[jax.ShapeDtypeStruct, ...]]:

@@ -36,6 +36,11 @@ class Spelling(NamedTuple):
         """Segments in a turn of the loop; BLOCK is a multiple of them."""
         return max(self.segments * self.kernels, 1)
 
+    @property
+    def noise(self) -> int:
+        """Segments in a kernel that only advances the noise."""
+        return min(self.turn, 16)
+
 
 MAPPED = Spelling(0, 0)  # not spelled out
 

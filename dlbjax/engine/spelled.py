@@ -12,7 +12,6 @@ Most coordinates of most vertices are 0 or 1, so that this leaves a quarter of t
 
 import itertools
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial, reduce
 from typing import Any, NamedTuple
@@ -47,8 +46,9 @@ _REDUCTIONS = {
     "reduce_and": "and", "reduce_or": "or", "reduce_xor": "xor",
 }  # fmt: skip
 _OPERATIONS: dict[str, Callable[..., Any]] = {
-    "add": lax.add, "mul": lax.mul, "max": lax.max, "min": lax.min, "and": lax.bitwise_and,
-    "or": lax.bitwise_or, "xor": lax.bitwise_xor, "ge": lax.ge, "eq": lax.eq, "select_n": lax.select_n,
+    "add": lax.add, "sub": lax.sub, "mul": lax.mul, "max": lax.max, "min": lax.min,
+    "and": lax.bitwise_and, "or": lax.bitwise_or, "xor": lax.bitwise_xor, "ge": lax.ge, "ne": lax.ne,
+    "clamp": lax.clamp, "convert_element_type": lambda x: x.astype(jnp.int32), "select_n": lax.select_n,
 }  # fmt: skip
 _SYMMETRIC = {"add", "mul", "max", "min", "and", "or", "xor", "eq", "ne"}
 _ROWS = 8  # of a matrix whose factorisation is spelled out
@@ -143,7 +143,6 @@ class _Speller:
         self.constants: dict[Any, jax.Array] = {}
         self.value_of: dict[int, Any] = {}  # what these constants are, by their id
         self.done: dict[Any, tuple[Any, Any]] = {}  # operations and what they were done to
-        self.lookups = 0
 
     def evaluate(self, closed: Any, given: Sequence[Any]) -> list[Any]:
         """The outputs of a program."""
@@ -330,13 +329,17 @@ class _Speller:
             return self.formula(several_rows, equation, inputs)  # one index after the other
         if places.cases > _PLACES:
             return None
-        position = jnp.zeros(self.runs, jnp.int32)  # of the index among the cases
+        position = self.constant(np.int32(0))  # of the index among the cases
         indices = [i for each in places.indices for i in self.vectors(each).reshape(-1)]
         for i, choices in zip(indices, places.choices, strict=True):
             if len(choices) > 1:
-                first, last = jnp.int32(choices[0]), jnp.int32(choices[-1])
-                i = lax.clamp(first, i.astype(jnp.int32), last)
-                position = position * len(choices) + i - first
+                if i.dtype != jnp.int32:
+                    i = self.emit("convert_element_type", i)
+                first, last, count = (
+                    self.constant(np.int32(n)) for n in (choices[0], choices[-1], len(choices))
+                )
+                here = self.emit("sub", self.emit("clamp", first, i, last), first)
+                position = self.emit("add", self.emit("mul", position, count), here)
         data = [self.vectors(value) for value in places.data]
         operation = self.added if adds else self.placed
         cases = [
@@ -346,18 +349,16 @@ class _Speller:
         return [_array(equation.outvars[0].aval.shape, entries)]
 
     def looked_up(self, position: jax.Array, options: Sequence[Any]) -> Any:
-        """The vector at a position, from 0, of several; one of them is most frequent."""
-        counts = Counter(map(id, options))
-        usual = found = max(options, key=lambda option: counts[id(option)])
-        # Each look-up compares for itself: XLA would write comparisons that several need to memory.
-        self.lookups += 1
-        offset = np.int32(_PLACES * self.lookups)
-        position = position + offset
-        for j, option in enumerate(options):
-            if option is not usual:
-                here = self.emit("eq", position, self.constant(offset + np.int32(j)))
-                found = self.emit("select_n", here, found, option)
-        return found
+        """The vector at a position, from 0, of several; a choice for each of the position's bits."""
+        # Not one for each option: kernels are merged up to a number of arrays, comparisons among them.
+        bit = 1
+        while len(options) > 1:
+            here = self.emit("and", position, self.constant(np.int32(bit)))
+            odd = self.emit("ne", here, self.constant(np.int32(0)))
+            pairs = itertools.zip_longest(options[::2], options[1::2], fillvalue=options[-1])
+            options = [self.emit("select_n", odd, *pair) for pair in pairs]
+            bit *= 2
+        return options[0]
 
     def placed(self, places: "_Places", case: Sequence[int], data: list[Vectors]) -> Vectors:
         """What an operation that moves entries does at one index."""

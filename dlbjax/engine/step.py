@@ -87,6 +87,14 @@ class Carry(NamedTuple):
     total: Array  # (runs,) sum of rewards since the epoch began
 
 
+class Added(NamedTuple):
+    """What the noise adds to what a segment shows."""
+
+    state: Array  # (n, runs) Ŵ before it
+    last: Array  # (runs,) to its last reward, besides what that state adds
+    total: Array  # (runs,) to the sum of its rewards
+
+
 def start(policy: Policy, tables: Tables, runs: Runs, keys: Array, over: Any = over_runs) -> Carry:
     """All runs before their first round; `over` as in `step`."""
     count = len(runs.configuration)
@@ -115,9 +123,25 @@ def step(
     E is (m, runs) normals, `uniforms` (policy.uniforms, runs); `over` maps a function of one run, as
     `over_runs` does.
     """
-    Z, W = carry.shadow, carry.disturbance
-    chex.assert_shape([Z, W], (len(tables.x1), len(runs.configuration)))
     chex.assert_shape(E, (len(gains.g), len(runs.configuration)))
+    W, noise, added = disturb(maps, gains, carry.disturbance, carry.noise, E)
+    after, seen = play(policy, tables, maps, now, runs, carry, added, uniforms, over)
+    return after._replace(disturbance=W, noise=noise), seen
+
+
+def disturb(maps: Maps, gains: Gains, W: Array, noise: Sum, E: Array) -> tuple[Array, Sum, Added]:
+    """Ŵ and Σ v_t after a segment, which no action changes, and what they add to its rewards."""
+    added = Added(W, row(gains.g, E), row(maps.sum_state, W) + row(gains.k, E))
+    return matmul(maps.power, W) + matmul(gains.K, E), noise.add(added.total), added
+
+
+def play(
+    policy: Policy, tables: Tables, maps: Maps, now: Moment, runs: Runs, carry: Carry, added: Added,
+    uniforms: Array, over: Any = over_runs,
+) -> tuple[Carry, dict[str, Any]]:  # fmt: skip
+    """Decide, play, observe and learn, given what the noise adds."""
+    Z, W = carry.shadow, added.state
+    chex.assert_shape([Z, W], (len(tables.x1), len(runs.configuration)))
 
     plan = jax.tree.map(lambda leaf: leaf[..., runs.configuration], now.plan)
 
@@ -132,12 +156,11 @@ def step(
     action = jnp.where(now.starts, chosen, carry.action)
     U = tables.arms.T[:, action]
 
-    last = row(maps.last_state, Z + W) + row(maps.last_action, U) + row(gains.g, E)
-    noise_sum = row(maps.sum_state, W) + row(gains.k, E)
+    last = row(maps.last_state, Z + W) + row(maps.last_action, U) + added.last
     total = carry.total
     if "total" in policy.feedback:
         before = jnp.where(now.starts, 0, carry.total)
-        total = before + row(maps.sum_state, Z) + row(maps.sum_action, U) + noise_sum
+        total = before + row(maps.sum_state, Z) + row(maps.sum_action, U) + added.total
 
     def observe(own: tuple[Any, Any, Feedback], shared: tuple[Array, Array]) -> Any:
         (params, state, feedback), (length, arms) = own, shared
@@ -148,13 +171,11 @@ def step(
 
     # An index that is no arm's makes the regret NaN, which is rejected in the end.
     gap = jnp.where((action >= 0) & (action < len(tables.gaps)), tables.gaps[action], jnp.nan)
-    after = Carry(
+    after = carry._replace(
         policy=jax.tree.map(lambda new, old: jnp.where(now.ends, new, old), learned, carry.policy),
         action=action,
         shadow=matmul(maps.power, Z) + matmul(maps.response, U),
-        disturbance=matmul(maps.power, W) + matmul(gains.K, E),
         offline=carry.offline.add(gap * now.length.astype(gap.dtype)),
-        noise=carry.noise.add(noise_sum),
         total=total,
     )
     return after, {"actions": action, "rewards": last, "states": Z + W}

@@ -207,6 +207,21 @@ def test_a_pass_spelled_out_is_the_same(name, how):
     assert "step" not in mapped.config["execution"]
 
 
+def test_recordings_and_sums_of_rewards_spelled_out():
+    """Exp3 in batches observes sums; recorded states need the noise's part, which has kernels of its own."""
+    problem = dlb.problems.synthetic()
+    policy = policies(problem)["Batch-Exp3"]
+    names = ("actions", "rewards", "states")
+    mapped, spelled = (
+        run(problem, policy, k, horizon=300, rounds=[300], record=names) for k in (None, Spelling(1, 2))
+    )  # fmt: skip
+    np.testing.assert_array_equal(spelled.actions, mapped.actions)
+    for name in ("rewards", "states", "realised_regret"):
+        np.testing.assert_allclose(
+            getattr(spelled, name), getattr(mapped, name), rtol=1e-12, atol=1e-9
+        )
+
+
 def test_a_segment_that_reports_is_the_last_of_its_turn():
     problem, waste, together = dlb.problems.synthetic(), 99, 4
     settings = check_settings(
@@ -260,9 +275,9 @@ def test_checkpoints_of_a_grid_resume_either_way(tmp_path):
 def test_gpus_get_the_step_spelled_out_unless_it_is_too_long():
     device = SimpleNamespace(platform="gpu")
 
-    def chosen(problem, policy, on=device):
+    def chosen(problem, policy, on=device, rounds=(1000,)):
         settings = check_settings(
-            problem.system.n, 1000, 2, None, (), None, "float32", None, None, None
+            problem.system.n, 1000, 2, None, (), rounds, "float32", None, None, None
         )
         group = make_entry(problem, "", policy, settings).groups[0]
         return choose_spelling(group, settings, on)
@@ -270,6 +285,8 @@ def test_gpus_get_the_step_spelled_out_unless_it_is_too_long():
     problem = dlb.problems.synthetic()
     spelling, note = chosen(problem, greedy())
     assert min(spelling.segments, spelling.kernels) > 1
+    # A report ends its turn: where they are dense, turns are short.
+    assert chosen(problem, greedy(), rounds=range(1, 1001, 5))[0].kernels == 1
     np.testing.assert_array_equal(spelling.arms, problem.actions.vertices)
     assert note.startswith("spelled out")
     assert "on arrays" not in note
