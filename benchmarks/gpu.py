@@ -423,14 +423,15 @@ def measured(
     """How the step was compiled, seconds, ns per round and run, and runs that part from the CPU's."""
     policy = policies(problem)[name]()
     settings = check_settings(
-        problem.system.n, 10_000, ASKED, None, (), None, dtype, None, None, [device]
+        problem.system.n, 10_000, ASKED, None, (), [10_000], dtype, None, None, [device]
     )._replace(spelling=spelling)
     entry = make_entry(problem, name, policy, settings)
     for _ in range(2):  # the first compiles
         began = time.perf_counter()
         (result,) = run_together([entry], settings, lambda rounds: None, None, 0.0)
         seconds = time.perf_counter() - began
-    cpu = dlb.simulate(problem, policy, 10_000, 64, dtype=dtype, devices=jax.devices("cpu")[:1])
+    cpus = jax.devices("cpu")[:1]
+    cpu = dlb.simulate(problem, policy, 10_000, 64, rounds=[10_000], dtype=dtype, devices=cpus)
     apart = ~np.isclose(
         result.offline_regret[:64, -1], cpu.offline_regret[:, -1], rtol=1e-4, atol=1e-3
     )
