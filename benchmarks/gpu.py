@@ -277,6 +277,7 @@ def tool(name: str) -> str:
 SIZES = {"pred": 1, "s8": 1, "u8": 1, "s32": 4, "u32": 4, "f32": 4, "s64": 8, "u64": 8, "f64": 8,
          "c64": 8, "c128": 16}  # fmt: skip
 NOT_LAUNCHED = ("kWhile", "kAsyncStart", "kAsyncDone", "kDynamicSliceFusion")
+THUNK = r"(\d+): (\w+) .*?\]\s?(\w*)(.*)"  # number, kind, kernel, its grid or another thunk
 COPY = Code((0, 0), 0, 0)  # by the card's own engine
 
 
@@ -305,10 +306,14 @@ def loops(folder: Path, program: str, runs: int) -> tuple[list[Kernel], list[Ker
         elif word == "body:":
             inside[indent + 2] = turn if began else block
             in_condition, began = False, True
-        elif (found := re.match(r"(\d+): (\w+) .*?\] (\w+)(.*)", word)) and not in_condition:
-            number, kind, name, rest = found.groups()
+        elif (found := re.match(THUNK, word)) and not in_condition:
             inside = {depth: body for depth, body in inside.items() if depth <= indent}
             here = inside.get(indent, inside.get(indent - 4))
+            if found[2] == "kSequential":  # the first of several follows on the same line
+                if here is not None:
+                    inside[indent + 2] = here
+                found = re.match(THUNK, found[4].strip())
+            number, kind, name, rest = found.groups()
             if here is None or kind in NOT_LAUNCHED:
                 continue
             code, threads = COPY, 0
