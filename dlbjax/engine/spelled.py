@@ -48,7 +48,7 @@ _REDUCTIONS = {
 _OPERATIONS: dict[str, Callable[..., Any]] = {
     "add": lax.add, "sub": lax.sub, "mul": lax.mul, "max": lax.max, "min": lax.min,
     "and": lax.bitwise_and, "or": lax.bitwise_or, "xor": lax.bitwise_xor, "ge": lax.ge, "ne": lax.ne,
-    "clamp": lax.clamp, "convert_element_type": lambda x: x.astype(jnp.int32), "select_n": lax.select_n,
+    "clamp": lax.clamp, "int32": lambda x: x.astype(jnp.int32), "select_n": lax.select_n,
 }  # fmt: skip
 _SYMMETRIC = {"add", "mul", "max", "min", "and", "or", "xor", "eq", "ne"}
 _ROWS = 8  # of a matrix whose factorisation is spelled out
@@ -334,7 +334,7 @@ class _Speller:
         for i, choices in zip(indices, places.choices, strict=True):
             if len(choices) > 1:
                 if i.dtype != jnp.int32:
-                    i = self.emit("convert_element_type", i)
+                    i = self.emit("int32", i)
                 first, last, count = (
                     self.constant(np.int32(n)) for n in (choices[0], choices[-1], len(choices))
                 )
