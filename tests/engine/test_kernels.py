@@ -83,15 +83,16 @@ def test_recordings_and_sums_of_rewards_spelled_out():
     """Exp3 in batches observes sums; recorded states need the noise's part, which has kernels of its own."""
     problem = dlb.problems.synthetic()
     policy = policies(problem)["Batch-Exp3"]
-    names = ("actions", "rewards", "states")
+    names = ("actions", "rewards", "states", "policy")
     mapped, spelled = (
         run(problem, policy, k, horizon=300, rounds=[300], record=names) for k in (None, Spelling(1, 2))
     )  # fmt: skip
     np.testing.assert_array_equal(spelled.actions, mapped.actions)
-    for name in ("rewards", "states", "realised_regret"):
-        np.testing.assert_allclose(
-            getattr(spelled, name), getattr(mapped, name), rtol=1e-12, atol=1e-9
-        )
+    names = ("rewards", "states", "realised_regret", "policy_state")
+    found, expected = ([getattr(result, name) for name in names] for result in (spelled, mapped))
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-9), found, expected
+    )
 
 
 def test_a_segment_that_reports_is_the_last_of_its_turn():
