@@ -245,7 +245,8 @@ class _Speller:
         known = [self.value_of.get(id(vector)) for vector in vectors]
         if all(number is not None for number in known):
             with jax.ensure_compile_time_eval():
-                return self.constant(np.asarray(operation(*known)))
+                answer = jax.tree.map(np.asarray, operation(*known))
+            return jax.tree.map(self.constant, answer)
         simple = self.simplified(name, vectors, known)
         if simple is not None:
             return simple

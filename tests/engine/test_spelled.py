@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.extend.random import threefry_2x32
 
 from dlbjax.engine.spelled import Spelled, TooLongError
 from dlbjax.engine.vectors import (
@@ -15,6 +16,9 @@ from tests.engine.test_mapping import FUNCTIONS as OF_MAPPING
 RUNS = 5
 
 FUNCTIONS = OF_MAPPING | {
+    "several outputs of what is known": lambda own, shared: threefry_2x32(
+        (jnp.uint32(1), jnp.uint32(2)), jnp.stack(2 * [0 * own["index"]]).astype(jnp.uint32)
+    ),
     "an entry at an index beyond": lambda own, shared: (
         own["vector"].at[own["index"] + 2].get(mode="fill"),
         own["vector"].at[own["index"] + 2].get(mode="clip"),
