@@ -22,6 +22,7 @@ import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -532,6 +533,8 @@ def main() -> None:
     args = parser.parse_args()
     if args.measure:
         return measure(args)
+    if not any(map(find_spec, ("jax_cuda12_plugin", "jax_cuda13_plugin"))):
+        raise SystemExit("CUDA's compiler is missing; run this through `make gpu-check`")
     args.out.mkdir(parents=True, exist_ok=True)
     programs: list[Program] = []
     rows: list[str] = []
